@@ -9,6 +9,11 @@ export const JSON_UNKNOWN = ["ignore", "refuse"] as const;
 
 export type JsonUnknown = (typeof JSON_UNKNOWN)[number];
 
+/** In which order the members of objects that a JSON schema names may come. */
+export const JSON_ORDERS = ["any", "schema"] as const;
+
+export type JsonOrder = (typeof JSON_ORDERS)[number];
+
 /** How a model writes down its thoughts. */
 export interface Thinking {
   /** What they stand between, special tokens by their names. */
@@ -36,4 +41,6 @@ export interface Constraint {
   readonly thinking?: Thinking | undefined;
   /** Of the JSON schemas in it, in place of the engine's. */
   readonly jsonUnknown?: JsonUnknown | undefined;
+  /** The same. */
+  readonly jsonOrder?: JsonOrder | undefined;
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ChatMessage } from "./chat_message.ts";
-import type { Constraint, JsonUnknown, Thinking } from "./constraint.ts";
+import type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -84,6 +84,11 @@ export interface SamplingParams {
    * them as annotations and warns, "refuse" refuses the schema. Default: the engine's `jsonUnknown`.
    */
   readonly jsonUnknown?: JsonUnknown;
+  /**
+   * Of members that a JSON schema names: "any", or "schema" for the order of `properties`, all others
+   * behind them. Default: the engine's `jsonOrder`.
+   */
+  readonly jsonOrder?: JsonOrder;
   /** Makes the draws reproducible, an unsigned 32-bit number. Default: the engine picks one. */
   readonly seed?: number;
 }

@@ -6,7 +6,7 @@
 import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
-import type { JsonUnknown } from "../constraint.ts";
+import type { JsonOrder, JsonUnknown } from "../constraint.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backends.ts";
@@ -229,6 +229,11 @@ export interface EngineOptions {
    * schema. Default "ignore".
    */
   readonly jsonUnknown?: JsonUnknown | undefined;
+  /**
+   * Of members that a JSON schema names, where a request does not say: "any", or "schema" for the
+   * order of `properties`, all others behind them. Default "any".
+   */
+  readonly jsonOrder?: JsonOrder | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CacheDtype } from "../cache/kv_cache.ts";
-import { JSON_UNKNOWN, type JsonUnknown } from "../constraint.ts";
+import { JSON_ORDERS, JSON_UNKNOWN } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/constraints/backends.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
@@ -191,7 +191,8 @@ function resolveGrammars(options: EngineOptions) {
           ? undefined
           : whole(options, "jsonWhitespace", 0, { min: 0, max: 1000 }),
       dialect: requireDialect(options.jsonDialect),
-      unknown: requireJsonUnknown(options.jsonUnknown),
+      unknown: requireName("jsonUnknown", options.jsonUnknown ?? "ignore", JSON_UNKNOWN),
+      order: requireName("jsonOrder", options.jsonOrder ?? "any", JSON_ORDERS),
     },
   };
 }
@@ -222,12 +223,16 @@ function requireAttentionBackend(
   throw new InvalidRequestError(`Cannot use ${field} ${name}: it must be one of ${known}`, field);
 }
 
-function requireJsonUnknown(name: string = "ignore"): JsonUnknown {
-  const unknown = JSON_UNKNOWN.find((known) => known === name);
-  if (unknown !== undefined) return unknown;
+function requireName<Name extends string>(
+  field: keyof EngineOptions,
+  name: string,
+  names: readonly Name[],
+): Name {
+  const value = names.find((known) => known === name);
+  if (value !== undefined) return value;
   throw new InvalidRequestError(
-    `Cannot use jsonUnknown ${name}: it must be one of ${JSON_UNKNOWN.join(", ")}`,
-    "jsonUnknown",
+    `Cannot use ${field} ${name}: it must be one of ${names.join(", ")}`,
+    field,
   );
 }
 

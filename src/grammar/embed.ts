@@ -72,6 +72,12 @@ function withChildren(expression: Expression, children: readonly Expression[]): 
       return { ...expression, options: children };
     case "repeat":
       return { ...expression, body: children[0]! };
+    case "unordered":
+      return {
+        ...expression,
+        parts: expression.parts.map((part, i) => ({ ...part, body: children[i]! })),
+        separator: children.at(-1)!,
+      };
     default:
       return expression;
   }

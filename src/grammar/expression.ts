@@ -14,6 +14,7 @@
  * | `sequence` | its parts one after another; no part is the empty text |
  * | `choice` | any of its options; no option is nothing at all |
  * | `repeat` | `body` from `min` to `max` times |
+ * | `unordered` | one or more of its parts in any order, each once unless it may come again |
  * | `rule` | what the rule of that name matches |
  * | `regular` | what an automaton over code points accepts |
  *
@@ -42,6 +43,7 @@ export type Expression =
   | SequenceExpression
   | ChoiceExpression
   | RepeatExpression
+  | UnorderedExpression
   | RuleExpression
   | RegularExpression;
 
@@ -80,6 +82,26 @@ export interface RepeatExpression {
   readonly min: number;
   /** Whole number from `min`, or Infinity. */
   readonly max: number;
+}
+
+/** What was written is counted and remembered, not written out: there may be hundreds of parts. */
+export interface UnorderedExpression {
+  readonly kind: "unordered";
+  readonly parts: readonly UnorderedPart[];
+  /** Stands between two of them. */
+  readonly separator: Expression;
+  /** Parts in all. Whole number from 1. */
+  readonly min: number;
+  /** Whole number from `min`, no less than there are required parts, or Infinity. */
+  readonly max: number;
+}
+
+export interface UnorderedPart {
+  /** Does not match the empty text. */
+  readonly body: Expression;
+  readonly isRequired: boolean;
+  /** Whether it may come more than once; no required part does. */
+  readonly isRepeatable: boolean;
 }
 
 export interface RuleExpression {
@@ -185,6 +207,8 @@ export function childrenOf(expression: Expression): readonly Expression[] {
       return expression.options;
     case "repeat":
       return [expression.body];
+    case "unordered":
+      return [...expression.parts.map(({ body }) => body), expression.separator];
     default:
       return [];
   }

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { Constraint, ConstraintKind, JsonUnknown } from "../constraint.ts";
+import type { Constraint, ConstraintKind, JsonOrder, JsonUnknown } from "../constraint.ts";
 import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
 import { type ConfigurationLimits, Configurations } from "./automaton/configurations.ts";
@@ -32,6 +32,8 @@ export interface FrontEndContext {
   readonly marks: Marks;
   /** Of the request, in place of what the service was told. */
   readonly jsonUnknown?: JsonUnknown | undefined;
+  /** The same. */
+  readonly jsonOrder?: JsonOrder | undefined;
 }
 
 export interface GrammarLimits extends Omit<ConfigurationLimits, "horizons"> {
@@ -179,14 +181,14 @@ export class GrammarCompiler {
    * @throws {GrammarError} when the kind is not supported, or the constraint is malformed, cannot be
    * enforced exactly, satisfied by no text or beyond a limit.
    */
-  compile({ kind, source, thinking, jsonUnknown }: Constraint): CompiledGrammar {
+  compile({ kind, source, thinking, jsonUnknown, jsonOrder }: Constraint): CompiledGrammar {
     const {
       frontEnds,
       vocabulary,
       limits = {},
       maxSourceLength = MAX_CONSTRAINT_UNITS,
     } = this.#options;
-    const key = JSON.stringify([kind, source, thinking, jsonUnknown]);
+    const key = JSON.stringify([kind, source, thinking, jsonUnknown, jsonOrder]);
     let grammar = this.#grammars.get(key);
     if (grammar === undefined) {
       const readSource = frontEnds[kind];
@@ -198,7 +200,8 @@ export class GrammarCompiler {
       }
       const { marks } = vocabulary;
       grammar = limitEffort(MAX_EFFORT, () => {
-        const read = afterThinking(readSource(source, { marks, jsonUnknown }), { thinking, marks });
+        const context = { marks, jsonUnknown, jsonOrder };
+        const read = afterThinking(readSource(source, context), { thinking, marks });
         return compileGrammar(read, { vocabulary, cache: this.#masks, limits });
       });
     }

@@ -71,7 +71,7 @@ function checkPart(grammar: Grammar, expression: Expression): void {
     const shown = JSON.stringify(expression.text);
     throw new GrammarError(`Cannot match ${shown}: UTF-8 cannot spell half a surrogate pair`);
   }
-  if (expression.kind === "repeat") {
+  if (expression.kind === "repeat" || expression.kind === "unordered") {
     const { min, max } = expression;
     const whole = (count: number) => Number.isSafeInteger(count) && count >= 0;
     if (!whole(min) || !(whole(max) || max === Number.POSITIVE_INFINITY) || max < min) {
@@ -106,6 +106,8 @@ function findNullable(grammar: Grammar, { list, places }: Parts): GrammarFacts["
       else known.push(place);
     }
     if (part.kind === "sequence") waiting[place] = part.parts.length;
+    // No part of it is empty.
+    if (part.kind === "unordered") waiting[place] = list.length + 1;
     if (isNullableItself(part)) add(place);
   });
   for (let place = queue.pop(); place !== undefined; place = queue.pop()) {
@@ -138,6 +140,7 @@ function leftmostOf(
   isNullable: GrammarFacts["isNullable"],
 ): readonly Expression[] {
   if (expression.kind === "repeat" && expression.max === 0) return [];
+  if (expression.kind === "unordered") return expression.parts.map(({ body }) => body);
   if (expression.kind !== "sequence") return childrenOf(expression);
   const solid = expression.parts.findIndex((part) => !isNullable(part));
   return expression.parts.slice(0, solid < 0 ? undefined : solid + 1);
@@ -230,6 +233,7 @@ function sizeOf(part: Expression, size: (child: Expression) => number): number {
       return part.automaton.states.length;
     case "sequence":
     case "choice":
+    case "unordered":
       return childrenOf(part).reduce((sum, child) => sum + size(child), 1);
     case "repeat": {
       const copies = part.max === Number.POSITIVE_INFINITY ? part.min + 1 : part.max;

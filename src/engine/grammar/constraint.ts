@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { JSON_UNKNOWN, type JsonUnknown } from "../../constraint.ts";
+import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import {
   CONSTRAINT_KINDS,
@@ -37,9 +37,10 @@ export function constraintOf(
   const given = givenConstraint(sampling);
   // Here, as longer ones are not even to be copied for another thread.
   requireShort(given ?? constraint);
-  const { jsonUnknown } = sampling;
-  if (jsonUnknown !== undefined) requireJsonUnknown(jsonUnknown);
-  if (given === undefined) return constraint && { thinking, jsonUnknown, ...constraint };
+  const { jsonUnknown, jsonOrder } = sampling;
+  requireName("jsonUnknown", jsonUnknown, JSON_UNKNOWN);
+  requireName("jsonOrder", jsonOrder, JSON_ORDERS);
+  if (given === undefined) return constraint && { thinking, jsonUnknown, jsonOrder, ...constraint };
   if (constraint !== undefined) {
     throw new InvalidRequestError(
       `Cannot use constraint: the request sets ${given.kind} too`,
@@ -47,15 +48,14 @@ export function constraintOf(
     );
   }
   requireSupported(given.kind, backend);
-  return { ...given, thinking, jsonUnknown };
+  return { ...given, thinking, jsonUnknown, jsonOrder };
 }
 
-function requireJsonUnknown(value: JsonUnknown): void {
-  if (JSON_UNKNOWN.includes(value)) return;
-  const known = JSON_UNKNOWN.join(", ");
+function requireName(field: string, value: string | undefined, names: readonly string[]): void {
+  if (value === undefined || names.includes(value)) return;
   throw new InvalidRequestError(
-    `Cannot use jsonUnknown ${String(value)}: it must be one of ${known}`,
-    "jsonUnknown",
+    `Cannot use ${field} ${String(value)}: it must be one of ${names.join(", ")}`,
+    field,
   );
 }
 

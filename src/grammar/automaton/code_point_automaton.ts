@@ -90,6 +90,8 @@ class Construction {
       case "regular":
         this.#buildRegular(expression.automaton, from, to);
         break;
+      case "unordered":
+        throw new GrammarError("Cannot build the automaton: it has parts in any order");
       case "bytes":
         throw new GrammarError("Cannot build the automaton: single bytes are not characters");
       case "rule":

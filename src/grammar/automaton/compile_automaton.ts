@@ -3,7 +3,8 @@
  *
  * Each rule that the root needs is built once. A repeat whose copies are few is written out, any
  * other becomes a counted repeat. A repeat must not go round on the empty text, so where its body
- * matches that, the body's other texts are built instead, and no round is needed any more.
+ * matches that, the body's other texts are built instead, and no round is needed any more. The parts
+ * of a list in any order are built once each.
  *
  * @module
  */
@@ -17,19 +18,21 @@ import type {
   RegularExpression,
   RepeatExpression,
   SequenceExpression,
+  UnorderedExpression,
 } from "../expression.ts";
 import { checkGrammar, type GrammarFacts } from "../grammar_check.ts";
 import { GrammarError } from "../grammar_error.ts";
+import { append, BuiltNode, pointsByTarget } from "./built_node.ts";
 import {
-  type AutomatonNode,
   type ByteAutomaton,
   type ByteEdge,
   byteClasses,
-  type Call,
   type CountedRepeat,
-  findDepthNeeds,
+  type ListRole,
 } from "./byte_automaton.ts";
-import { type CodePointRange, type CodePoints, codePoints, rangesKey } from "./code_points.ts";
+import { type CodePoints, rangesKey } from "./code_points.ts";
+import { findDepthNeeds } from "./depth_needs.ts";
+import type { UnorderedList } from "./unordered_list.ts";
 import { type Utf8Node, utf8Graph } from "./utf8.ts";
 
 export interface CompileLimits {
@@ -56,30 +59,12 @@ const NOT_BUILT = -1;
  * grammar, or when it is beyond the limits.
  */
 export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): ByteAutomaton {
-  const { nodes, repeats, start } = new Compilation(grammar, limits.maxNodes ?? MAX_NODES);
-  const depthNeeds = findDepthNeeds(nodes, repeats);
+  const { nodes, repeats, lists, start } = new Compilation(grammar, limits.maxNodes ?? MAX_NODES);
+  const { depthNeeds, listNeeds } = findDepthNeeds(nodes, repeats, lists);
   if (depthNeeds[start] === Number.POSITIVE_INFINITY) {
     throw new GrammarError("Cannot use the grammar: no text satisfies it");
   }
-  return { nodes, start, repeats, depthNeeds, ...byteClasses(nodes) };
-}
-
-/** What most nodes have of most things. */
-const NONE: readonly never[] = [];
-
-class BuiltNode implements AutomatonNode {
-  edges: readonly ByteEdge[] = NONE;
-  silent: readonly number[] = NONE;
-  calls: readonly Call[] = NONE;
-  repeats: readonly number[] = NONE;
-  returns = false;
-}
-
-/** The list with one more entry; only a list that this has made is changed. */
-function append<T>(list: readonly T[], entry: T): readonly T[] {
-  if (list.length === 0) return [entry];
-  (list as T[]).push(entry);
-  return list;
+  return { nodes, start, repeats, lists, depthNeeds, listNeeds, ...byteClasses(nodes) };
 }
 
 /** An expression that is to lead from one node to another. */
@@ -94,6 +79,7 @@ interface Task {
 class Compilation {
   readonly nodes: BuiltNode[] = [];
   readonly repeats: CountedRepeat[] = [];
+  readonly lists: UnorderedList[] = [];
   readonly start: number;
   readonly #grammar: Grammar;
   readonly #maxNodes: number;
@@ -169,6 +155,9 @@ class Compilation {
         break;
       case "repeat":
         this.#buildRepeat(expression, { from, to, solid });
+        break;
+      case "unordered":
+        this.#buildUnordered(expression, from, to);
         break;
       case "rule": {
         const start = this.#ruleStart(expression.name, solid);
@@ -325,6 +314,24 @@ class Compilation {
     this.#pass(at, to);
   }
 
+  #buildUnordered(list: UnorderedExpression, from: number, to: number): void {
+    const { min, max } = list;
+    const build = (expression: Expression, role: ListRole): number => {
+      const [start, end] = [this.#addNode(), this.#addNode()];
+      this.nodes[end]!.roles = [role];
+      this.#tasks.push({ expression, from: start, to: end, solid: false });
+      return start;
+    };
+    const parts = list.parts.map(({ body, isRequired, isRepeatable }, part) => {
+      const start = build(body, { kind: "part ends", part });
+      return { body: start, isRequired, isRepeatable };
+    });
+    const separator = build(list.separator, { kind: "part begins" });
+    const node = this.nodes[from]!;
+    node.roles = append(node.roles, { kind: "list begins", list: this.lists.length });
+    this.lists.push({ parts, separator, exit: to, min, max });
+  }
+
   /** One that stands in several places is built for the first of them, and once for all others. */
   #addRegular(
     expression: RegularExpression,
@@ -374,14 +381,4 @@ class Compilation {
     if (solid) buildEdges(0, from);
     else this.#pass(from, numbers[0]!);
   }
-}
-
-function pointsByTarget(edges: CodePointAutomaton["states"][number]["edges"]) {
-  const ranges = new Map<number, CodePointRange[]>();
-  for (const { first, last, target } of edges) {
-    const known = ranges.get(target);
-    if (known === undefined) ranges.set(target, [[first, last]]);
-    else known.push([first, last]);
-  }
-  return [...ranges].map(([target, list]) => [target, codePoints(list)] as const);
 }

@@ -14,14 +14,10 @@
 
 import { isSign } from "../distinct/distinct_bytes.ts";
 import { GrammarError } from "../grammar_error.ts";
-import {
-  type AutomatonNode,
-  type ByteAutomaton,
-  type ByteEdge,
-  type Call,
-  onlyReturns,
-} from "./byte_automaton.ts";
+import type { ByteAutomaton, ListRole } from "./byte_automaton.ts";
 import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
+import { type NodeView, NodeViews } from "./node_views.ts";
+import { WrittenParts } from "./unordered_list.ts";
 
 export interface ConfigurationLimits {
   /** Entries of a stack. What nests deeper is not offered. Default 10,000. */
@@ -36,20 +32,6 @@ export interface ConfigurationLimits {
   readonly horizons?: Horizons | undefined;
 }
 
-/** What goes out of a node and of all nodes that it reaches silently. */
-interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "returns"> {
-  /** Nodes that are reached silently and were too many to be in the view. */
-  readonly silent: readonly number[];
-  readonly calls: readonly (Call & {
-    /** Whether the rule ends behind the call, which then needs no way back into it. */
-    readonly isLast: boolean;
-  })[];
-}
-
-/** Nodes that one view takes together. */
-const MAX_VIEWED = 64;
-/** Memory of a view, besides its edges, in entries of lists. */
-const VIEW_ENTRIES = 16;
 /** What one operation may add to what is remembered; half of all where that is more. */
 const OPERATION_BYTES = 48 * 2 ** 20;
 /** Bytes of memory, roughly. */
@@ -88,9 +70,7 @@ export class Configurations {
   readonly #maxThreads: number;
   readonly #maxWork: number;
   readonly #maxBytes: number;
-  #views: (NodeView | undefined)[] = [];
-  /** Entries of all views. */
-  #viewed = 0;
+  #views: NodeViews;
   #bottom: Frame;
   #known = new Map<string, Configuration>();
   #knownThreads = 0;
@@ -114,6 +94,7 @@ export class Configurations {
     this.#maxWork = limits.maxWork ?? 400_000;
     this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
     this.#bottom = Frame.bottom(this.#horizons);
+    this.#views = this.#noViews();
     this.begin();
     if (automaton.depthNeeds[automaton.start]! > this.maxDepth) {
       throw new GrammarError(
@@ -141,7 +122,7 @@ export class Configurations {
       threads * THREAD_BYTES +
       frames * FRAME_BYTES +
       this.#known.size * perConfiguration +
-      (this.#knownThreads + this.#viewed) * REFERENCE_BYTES
+      (this.#knownThreads + this.#views.entries) * REFERENCE_BYTES
     );
   }
 
@@ -161,8 +142,7 @@ export class Configurations {
     this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
     this.#known = new Map();
     this.#knownThreads = 0;
-    this.#views = [];
-    this.#viewed = 0;
+    this.#views = this.#noViews();
     this.#start = undefined;
   }
 
@@ -261,6 +241,12 @@ export class Configurations {
     );
   }
 
+  #noViews(): NodeViews {
+    return new NodeViews(this.automaton, (nodes) => {
+      this.#work -= nodes;
+    });
+  }
+
   #search(begin: () => void): Configuration {
     this.#stamp += 1;
     this.#pending = [];
@@ -327,7 +313,7 @@ export class Configurations {
 
   /** Looks at everything that is reached from a thread without a byte. */
   #expand({ node, frame }: Thread): void {
-    const { silent, calls, repeats, returns } = this.#view(node);
+    const { silent, calls, repeats, roles, returns } = this.#view(node);
     for (const target of silent) this.#visit(target, frame);
     for (const { start, back, isLast } of calls) {
       if (isLast) this.#visit(start, frame);
@@ -341,6 +327,7 @@ export class Configurations {
         this.#visit(body, frame.round(index, counts));
       }
     }
+    for (const role of roles) this.#play(role, frame);
     if (returns) this.#leave(frame);
   }
 
@@ -360,41 +347,43 @@ export class Configurations {
 
   /** Whether a place can get out of its stack once what is above it has. */
   #canFinish(node: number, frame: Frame): boolean {
-    const depth = frame.depth + this.automaton.depthNeeds[node]!;
+    return this.#hasRoom(frame.depth + this.automaton.depthNeeds[node]!);
+  }
+
+  #hasRoom(depth: number): boolean {
     if (depth > this.maxDepth) return false;
     this.#reach = Math.max(this.#reach, depth);
     return true;
   }
 
-  #view(node: number): NodeView {
-    this.#views[node] ??= this.#viewOf(node);
-    return this.#views[node];
+  /** The next of the parts that may come, in a list on top of the stack. */
+  #beginPart(frame: Frame): void {
+    const { parts } = this.automaton.lists[frame.list]!;
+    for (const part of frame.written!.open) this.#visit(parts[part]!.body, frame);
   }
 
-  #viewOf(node: number): NodeView {
-    const { nodes } = this.automaton;
-    const reached = new Set([node]);
-    const merged: AutomatonNode[] = [];
-    const silent: number[] = [];
-    for (const other of reached) {
-      if (merged.length === MAX_VIEWED) {
-        silent.push(other);
-        continue;
-      }
-      merged.push(nodes[other]!);
-      for (const target of nodes[other]!.silent) reached.add(target);
+  #endPart(frame: Frame, part: number): void {
+    const { parts, separator, exit } = this.automaton.lists[frame.list]!;
+    const written = frame.written!.with(part);
+    if (written.isComplete) this.#visit(exit, frame.parent!);
+    const next = frame.parent!.inList(frame.list, written);
+    if (written.open.some((other) => this.#canFinish(parts[other]!.body, next))) {
+      this.#visit(separator, next);
     }
-    const edges: ByteEdge[] = merged.flatMap((other) => other.edges);
-    this.#work -= merged.length;
-    this.#viewed += VIEW_ENTRIES + edges.length;
-    return {
-      edges: edges.sort((a, b) => a.first - b.first),
-      silent,
-      calls: merged.flatMap((other) =>
-        other.calls.map((call) => ({ ...call, isLast: onlyReturns(nodes, call.back) })),
-      ),
-      repeats: merged.flatMap((other) => other.repeats),
-      returns: merged.some((other) => other.returns),
-    };
+  }
+
+  #play(role: ListRole, frame: Frame): void {
+    if (role.kind === "part ends") {
+      this.#endPart(frame, role.part);
+    } else if (role.kind === "part begins") {
+      this.#beginPart(frame);
+    } else if (this.#hasRoom(frame.depth + this.automaton.listNeeds[role.list]!)) {
+      const list = this.automaton.lists[role.list]!;
+      this.#beginPart(frame.inList(role.list, WrittenParts.none(list)));
+    }
+  }
+
+  #view(node: number): NodeView {
+    return this.#views.of(node);
   }
 }

@@ -1,11 +1,13 @@
 /**
- * Stacks of an automaton that calls rules and counts rounds.
+ * Stacks of an automaton that calls rules, counts rounds and remembers parts of lists.
  *
  * A frame is the top of a stack; the frames below it are its parents, down to the bottom. Equal
  * stacks are one object, so stacks share what is below and are compared by identity.
  *
  * @module
  */
+
+import type { WrittenParts } from "./unordered_list.ts";
 
 /** A node with a stack: one of the ways in which the text so far can be read. */
 export interface Thread {
@@ -40,6 +42,7 @@ export interface RoundCounts {
 
 const NO_NODE = -1;
 const NO_REPEAT = -1;
+const NO_LIST = -1;
 /** Horizon beyond which every count lies. */
 const NONE_FINITE = -1;
 /** Groups of threads larger than this are not compared with each other. */
@@ -51,7 +54,7 @@ export class Frame {
   /** Undefined at the bottom. */
   readonly parent: Frame | undefined;
   readonly depth: number;
-  /** Node to go back to, or -1 when it is a round's frame or the bottom. */
+  /** Node to go back to, or -1 when it is a round's or list's frame or the bottom. */
   readonly back: number;
   /** The counted repeat whose round it is, or -1. */
   readonly repeat: number;
@@ -59,6 +62,10 @@ export class Frame {
   readonly toMin: number;
   /** Rounds that may come after this one. */
   readonly toMax: number;
+  /** The list in any order that it is in, or -1. */
+  readonly list: number;
+  /** What was written of the list before its current part. */
+  readonly written: WrittenParts | undefined;
   /** This stack with counts beyond the near horizon made infinite: alike for all short texts. */
   readonly near: Frame;
   /** The same with the far horizon. */
@@ -69,6 +76,7 @@ export class Frame {
   #threads: Map<number, Thread> | undefined;
   #calls: Map<number, Frame> | undefined;
   #rounds: Map<string | number, Frame> | undefined;
+  #lists: Map<string, Frame> | undefined;
   #nextRound: Frame | undefined;
 
   private constructor(stacks: Stacks, parent: Frame | undefined, content: FrameContent) {
@@ -80,6 +88,8 @@ export class Frame {
     this.repeat = content.repeat;
     this.toMin = content.toMin;
     this.toMax = content.toMax;
+    this.list = content.list ?? NO_LIST;
+    this.written = content.written;
     this.near = this.#alike(parent?.near, stacks.horizons.near);
     this.far = this.#alike(parent?.far, stacks.horizons.far);
     this.shape = this.#alike(parent?.shape, NONE_FINITE);
@@ -135,6 +145,19 @@ export class Frame {
     return frame;
   }
 
+  /** This stack with a list in any order on top. */
+  inList(list: number, written: WrittenParts): Frame {
+    this.#lists ??= new Map();
+    const key = `${list} ${written.key}`;
+    let frame = this.#lists.get(key);
+    if (frame === undefined) {
+      const content = { back: NO_NODE, repeat: NO_REPEAT, toMin: 0, toMax: 0, list, written };
+      frame = new Frame(this.#stacks, this, content);
+      this.#lists.set(key, frame);
+    }
+    return frame;
+  }
+
   /** The stack of the round after this one. Only where `toMax` allows it. */
   nextRound(): Frame {
     this.#nextRound ??= this.parent!.round(this.repeat, {
@@ -147,7 +170,7 @@ export class Frame {
   /** The frame of the rule that this stack is in, or the bottom. */
   get rule(): Frame {
     let frame: Frame = this;
-    while (frame.repeat !== NO_REPEAT) frame = frame.parent!;
+    while (frame.repeat !== NO_REPEAT || frame.list !== NO_LIST) frame = frame.parent!;
     return frame;
   }
 
@@ -172,6 +195,7 @@ export class Frame {
   }
 
   #push(frame: Frame): Frame {
+    if (frame.list !== NO_LIST) return this.inList(frame.list, frame.written!);
     return frame.repeat === NO_REPEAT ? this.call(frame.back) : this.round(frame.repeat, frame);
   }
 
@@ -179,9 +203,7 @@ export class Frame {
     if (parent === undefined) return this;
     const toMin = this.toMin > horizon ? Number.POSITIVE_INFINITY : this.toMin;
     const toMax = this.toMax > horizon ? Number.POSITIVE_INFINITY : this.toMax;
-    if (this.repeat === NO_REPEAT) {
-      return parent === this.parent ? this : parent.call(this.back);
-    }
+    if (this.repeat === NO_REPEAT) return parent === this.parent ? this : parent.#push(this);
     const same = parent === this.parent && toMin === this.toMin && toMax === this.toMax;
     return same ? this : parent.round(this.repeat, { toMin, toMax });
   }
@@ -202,6 +224,8 @@ function roundKey(repeat: number, toMin: number, toMax: number): string | number
 interface FrameContent extends RoundCounts {
   readonly back: number;
   readonly repeat: number;
+  readonly list?: number | undefined;
+  readonly written?: WrittenParts | undefined;
 }
 
 /** Leaves out threads that others with the same place and shape cover. */

@@ -17,9 +17,13 @@ import { toolGrammar } from "./tool_grammar.ts";
 
 /** A reader for each kind. */
 export function frontEnds(options?: JsonSchemaOptions): Readonly<Record<ConstraintKind, FrontEnd>> {
-  const withOptions = ({ marks, jsonUnknown }: FrontEndContext) => ({
+  const withOptions = ({ marks, jsonUnknown, jsonOrder }: FrontEndContext) => ({
     marks,
-    json: jsonUnknown === undefined ? options : { ...options, unknown: jsonUnknown },
+    json: {
+      ...options,
+      unknown: jsonUnknown ?? options?.unknown,
+      order: jsonOrder ?? options?.order,
+    },
   });
   return {
     json_schema: (source, context) => jsonSchemaGrammar(source, withOptions(context).json),

@@ -4,7 +4,8 @@
  * The grammar matches JSON texts of values that fit the schema, and no others. Of each such value
  * it matches at least one text, usually many:
  *
- * - Members stand in the order of the schema, those that it does not name behind them.
+ * - Members stand in any order. Where it is to be the schema's, or where some member must differ from
+ *   others, those that it names stand in its order, all others behind them.
  * - Between tokens stands white space as models write it or up to a bound, none before and after
  *   the value.
  * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format or a list,
@@ -24,7 +25,7 @@
  * @module
  */
 
-import type { JsonUnknown } from "../../constraint.ts";
+import type { JsonOrder, JsonUnknown } from "../../constraint.ts";
 import { choice, type Expression, type Grammar, NEVER, rule, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { CaseAnalysis, placeErrors } from "./cases/cases.ts";
@@ -63,6 +64,13 @@ export interface JsonSchemaOptions extends WhitespaceOptions {
    * @default "ignore"
    */
   readonly unknown?: JsonUnknown | undefined;
+  /**
+   * Of members that the schema names: "any", or "schema" for the order of `properties`, whose next key
+   * is then often the only one that may follow, and all other members behind them.
+   *
+   * @default "any"
+   */
+  readonly order?: JsonOrder | undefined;
 }
 
 /** Conjunctions of schemas, each of which is a rule. */
@@ -90,9 +98,12 @@ class SchemaCompilation {
   readonly #analysis: CaseAnalysis;
   readonly #names = new Map<Conjunction, string>();
   readonly #waiting: Conjunction[] = [];
+  readonly #order: JsonOrder;
   #machines = 0;
+  #shared = 0;
 
-  constructor(tree: SchemaTree, options: WhitespaceOptions) {
+  constructor(tree: SchemaTree, options: JsonSchemaOptions) {
+    this.#order = options.order ?? "any";
     this.#rules = jsonRules(options);
     this.#analysis = new CaseAnalysis(tree);
     const root = this.#analysis.conjunction(tree.root);
@@ -165,6 +176,12 @@ class SchemaCompilation {
           name: `list ${this.#machines++}`,
           path,
         }),
+      share: (expression) => {
+        const name = `member ${this.#shared++}`;
+        this.#rules.set(name, expression);
+        return rule(name);
+      },
+      order: this.#order,
       path,
     };
   }

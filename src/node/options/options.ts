@@ -6,7 +6,7 @@
  */
 
 import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
-import { JSON_UNKNOWN } from "../../constraint.ts";
+import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backends.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
@@ -190,6 +190,16 @@ export const ENGINE_OPTIONS = {
     help:
       "keywords that a JSON schema's dialect does not have, and unknown formats: ignore takes them " +
       "as annotations and warns in the answer, refuse refuses the schema; requests may choose by json_unknown",
+    group: MODEL,
+  },
+  jsonOrder: {
+    flags: ["--json-order"],
+    kind: "string",
+    choices: JSON_ORDERS,
+    default: "any",
+    help:
+      "order of the members that a JSON schema names: any, or schema for that of properties, others " +
+      "behind them; requests may choose by json_order",
     group: MODEL,
   },
   ...MEMORY_OPTIONS,

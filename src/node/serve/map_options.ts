@@ -130,6 +130,7 @@ export function servingOptions(
     jsonWhitespace: options.jsonWhitespace,
     jsonDialect: options.jsonDialect,
     jsonUnknown: options.jsonUnknown,
+    jsonOrder: options.jsonOrder,
     grammarService: workerGrammarService,
     textService: workerTextService,
     overlapSchedule: !options.disableOverlapSchedule,

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { JSON_UNKNOWN, type JsonUnknown } from "../../constraint.ts";
+import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import type { ModelDescription, SamplingParams } from "../../generation.ts";
 import {
   type Fields,
@@ -84,7 +84,8 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
     ignoreEos: fields.boolean("ignore_eos"),
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
-    jsonUnknown: readJsonUnknown(fields),
+    jsonUnknown: readName(fields, "json_unknown", JSON_UNKNOWN),
+    jsonOrder: readName(fields, "json_order", JSON_ORDERS),
   });
 }
 
@@ -125,11 +126,15 @@ export function readMinNewTokens(
   throw outOfRange(fields.path(name), `0 or below the ${maxNewTokens} tokens allowed`, least);
 }
 
-function readJsonUnknown(fields: Fields): JsonUnknown | undefined {
-  const name = fields.string("json_unknown");
-  const value = JSON_UNKNOWN.find((known) => known === name);
+function readName<Name extends string>(
+  fields: Fields,
+  field: string,
+  names: readonly Name[],
+): Name | undefined {
+  const name = fields.string(field);
+  const value = names.find((known) => known === name);
   if (name === undefined || value !== undefined) return value;
-  throw outOfRange(fields.path("json_unknown"), `one of ${JSON_UNKNOWN.join(", ")}`, name);
+  throw outOfRange(fields.path(field), `one of ${names.join(", ")}`, name);
 }
 
 /** `{"token id": number}`. */

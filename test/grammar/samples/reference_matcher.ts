@@ -5,7 +5,7 @@
  */
 import { hasCodePoint } from "../../../src/grammar/automaton/code_points.ts";
 import { accepts } from "../../../src/grammar/automaton/regular.ts";
-import type { Expression, Grammar } from "../../../src/grammar/expression.ts";
+import type { Expression, Grammar, UnorderedExpression } from "../../../src/grammar/expression.ts";
 
 /** Without `bytes`. */
 export function matches(grammar: Grammar, text: string): boolean {
@@ -61,11 +61,31 @@ export function matches(grammar: Grammar, text: string): boolean {
           ),
         );
       }
+      case "unordered":
+        return listEnds(expression, { from, written: [] });
       case "bytes":
         throw new Error("the reference knows characters only");
       default:
         return expression satisfies never;
     }
+  };
+  /** Where lists can end that go on with any of the parts that may still come. */
+  const listEnds = (
+    list: UnorderedExpression,
+    { from, written }: { readonly from: number; readonly written: readonly number[] },
+  ): Set<number> => {
+    const { parts, separator, min, max } = list;
+    const isWhole = parts.every((part, i) => !part.isRequired || written.includes(i));
+    const all = new Set(isWhole && written.length >= min && written.length <= max ? [from] : []);
+    if (written.length >= max) return all;
+    const starts = written.length === 0 ? new Set([from]) : ends(separator, from);
+    parts.forEach(({ body, isRepeatable }, i) => {
+      if (written.includes(i) && !isRepeatable) return;
+      for (const start of endsOfAll(body, starts)) {
+        for (const end of listEnds(list, { from: start, written: [...written, i] })) all.add(end);
+      }
+    });
+    return all;
   };
   const endsOfAll = (expression: Expression, starts: ReadonlySet<number>) =>
     new Set([...starts].flatMap((start) => [...ends(expression, start)]));

@@ -4,7 +4,13 @@
  * @module
  */
 import { ITEM_END, LIST_BEGIN } from "../../../src/grammar/distinct/distinct_bytes.ts";
-import type { CodePointAutomaton, Expression, Grammar } from "../../../src/grammar/expression.ts";
+import type {
+  CodePointAutomaton,
+  Expression,
+  Grammar,
+  UnorderedExpression,
+  UnorderedPart,
+} from "../../../src/grammar/expression.ts";
 
 /** Whole number from 0 to `count` - 1. */
 export type Random = (count: number) => number;
@@ -68,6 +74,10 @@ export class TextSampler {
         return expression.min === 0 ? 0 : this.#height(expression.body);
       case "rule":
         return this.#heights.get(expression.name) ?? Number.POSITIVE_INFINITY;
+      case "unordered": {
+        const required = expression.parts.filter((part) => part.isRequired);
+        return Math.max(0, ...required.map(({ body }) => this.#height(body)));
+      }
       case "class":
         return expression.points.length > 0 ? 0 : Number.POSITIVE_INFINITY;
       case "regular":
@@ -91,6 +101,8 @@ export class TextSampler {
         return this.#draw(this.#choose(expression.options, depth), depth);
       case "repeat":
         return this.#repeat(expression, depth);
+      case "unordered":
+        return this.#list(expression, depth);
       case "rule":
         return this.#draw(this.#grammar.rules.get(expression.name)!, depth - 1);
       case "regular":
@@ -123,6 +135,26 @@ export class TextSampler {
     const isPossible = this.#height(body) < Number.POSITIVE_INFINITY && depth > 0;
     const more = isPossible ? this.#random(Math.min(max - min, MAX_ROUNDS) + 1) : 0;
     return Array.from({ length: min + more }, () => this.#draw(body, depth)).join("");
+  }
+
+  /** The required parts and some of the others, shuffled. */
+  #list({ parts, separator, min, max }: UnorderedExpression, depth: number): string {
+    const isPossible = ({ body }: UnorderedPart) => this.#height(body) < Number.POSITIVE_INFINITY;
+    const required = parts.filter((part) => part.isRequired);
+    const others = parts.filter((part) => !part.isRequired && isPossible(part));
+    const chosen = [...required];
+    const most = Math.min(max, parts.length + MAX_ROUNDS);
+    const wanted = depth > 0 ? Math.max(min, this.#random(most + 1)) : min;
+    while (chosen.length < wanted && others.length > 0) {
+      const [part] = others.splice(this.#random(others.length), 1);
+      chosen.push(part!);
+      if (part!.isRepeatable) others.push(part!);
+    }
+    const shuffled: UnorderedPart[] = [];
+    for (const part of chosen) shuffled.splice(this.#random(shuffled.length + 1), 0, part);
+    return shuffled
+      .map(({ body }, i) => (i > 0 ? this.#draw(separator, depth) : "") + this.#draw(body, depth))
+      .join("");
   }
 
   #character(ranges: readonly (readonly [number, number])[]): string {

@@ -8,11 +8,28 @@ import { judge } from "../samples/schema_judge.ts";
 describe("objects", () => {
   const open = { properties: { a: { type: "boolean" }, b: {} }, required: ["b"], type: "object" };
 
-  test("keys stand in the order of the schema, others behind them", () => {
+  test("keys stand in any order, those that the schema names once each", () => {
+    judge(
+      open,
+      ['{"a":true,"b":1}', '{"b":1,"a":true}', '{"c":2,"b":1}', '{"c":2,"b":1,"d":1,"a":true}'],
+      ['{"a":true}', '{"b":1,"b":1}', '{"b":1,"c":2,"b":1}', '{"c":2,"d":1}', "{}"],
+    );
+    const properties = Object.fromEntries(["a", "b", "c", "d"].map((key) => [key, {}]));
+    const bounds = { required: ["c"], minProperties: 2, maxProperties: 3 };
+    judge(
+      { type: "object", properties, additionalProperties: false, ...bounds },
+      ['{"a":1,"c":1}', '{"c":1,"a":1,"b":2}', '{"d":1,"b":1,"c":1}'],
+      ["{}", '{"c":1}', '{"a":1,"b":1}', '{"a":1,"b":1,"d":1}', '{"a":1,"b":1,"c":1,"d":1}'],
+    );
+  });
+
+  test("keys stand in the order of the schema, others behind them, where that is asked for", () => {
+    const inOrder = { order: "schema" } as const;
     judge(
       open,
       ['{"a":true,"b":1}', '{"b":1}', '{"b":1,"c":2}'],
       ['{"b":1,"a":true}', '{"c":2,"b":1}', '{"a":true}'],
+      inOrder,
     );
     const numbers =
       '{"type":"object","properties":{"b":{},"10":{},"2":{}},"additionalProperties":false}';
@@ -20,6 +37,7 @@ describe("objects", () => {
       numbers,
       ['{"b":1,"10":1,"2":1}', '{"10":1,"2":1}'],
       ['{"2":1,"10":1,"b":1}', '{"2":1,"10":1}'],
+      inOrder,
     );
   });
 
@@ -78,8 +96,8 @@ describe("objects", () => {
     expect(compileAutomaton(grammar).nodes.length).toBeLessThan(4000);
     judge(
       { type: "object", properties, additionalProperties: false },
-      ["{}", '{"k3":1,"k99":2}'],
-      ['{"k99":1,"k3":2}', '{"k100":1}'],
+      ["{}", '{"k3":1,"k99":2}', '{"k99":1,"k3":2}'],
+      ['{"k100":1}', '{"k99":1,"k99":2}'],
     );
   });
 
@@ -139,10 +157,9 @@ describe("objects", () => {
     ],
     [
       { const: { b: [1, "x"], a: null } },
-      ['{"b":[1,"x"],"a":null}'],
+      ['{"b":[1,"x"],"a":null}', '{"a":null,"b":[1,"x"]}'],
       [
         '{"b":[1.0,"x"],"a":null}',
-        '{"a":null,"b":[1,"x"]}',
         '{"b":[1,"x"]}',
         '{"b":[1,"x"],"a":null,"c":0}',
       ],

@@ -58,6 +58,7 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   jsonWhitespace: { args: ["--json-whitespace", "3"] },
   jsonDialect: { args: ["--json-dialect", "draft-07"] },
   jsonUnknown: { args: ["--json-unknown", "refuse"] },
+  jsonOrder: { args: ["--json-order", "schema"] },
   memFractionStatic: { args: ["--mem-fraction-static", "0.5"] },
   deviceMemory: { args: ["--device-memory", "3000000000"] },
   kvCacheDtype: { args: ["--kv-cache-dtype", "fp8_e4m3"], beside: ["--model", folder] },

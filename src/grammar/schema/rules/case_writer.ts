@@ -4,6 +4,7 @@
  * @module
  */
 
+import type { JsonOrder } from "../../../constraint.ts";
 import type { Expression } from "../../expression.ts";
 import type { CaseAnalysis } from "../cases/cases.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
@@ -13,8 +14,12 @@ export interface CaseWriter {
   readonly analysis: CaseAnalysis;
   /** Values that fit a conjunction. */
   readonly refer: (value: Conjunction) => Expression;
+  /** The expression as a rule of its own, which many places share. */
+  readonly share: (expression: Expression) => Expression;
   /** Lists that a machine makes. */
   readonly expand: <State>(machine: Machine<State>) => Expression;
+  /** Of members. */
+  readonly order: JsonOrder;
   /** Of the schema, for errors. */
   readonly path: string;
 }

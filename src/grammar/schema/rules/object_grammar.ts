@@ -1,15 +1,23 @@
 /**
  * Cases of objects -> rules.
  *
- * Members that the schema names come first, in its order, then all others in any order. Keys that
- * the schema does not name may come twice, as in all of JSON; then the last one counts, and what is
- * enforced holds for that one too.
+ * Members come in any order, those that the schema names once each. Keys that it does not name may
+ * come twice, as in all of JSON; then the last one counts, and what is enforced holds for that one too.
+ * Where the schema's order is asked for, or some member must differ from others, the named ones
+ * come first, in its order.
  *
  * @module
  */
 
-import { type Expression, sequence } from "../../expression.ts";
+import {
+  choice,
+  type Expression,
+  NEVER,
+  sequence,
+  type UnorderedPart,
+} from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
+import type { CodePointAutomaton } from "../../expression.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
 import type { ObjectFact } from "../cases/facts.ts";
 import {
@@ -20,7 +28,7 @@ import {
 } from "../cases/object_shape.ts";
 import { automatonOfTexts } from "../strings/language.ts";
 import type { CaseWriter } from "./case_writer.ts";
-import { COLON, enclosed } from "./json_grammar.ts";
+import { beforeClose, beforeItem, COLON, COMMA, enclosed } from "./json_grammar.ts";
 import type { Machine, Move } from "./machine.ts";
 import { keyExpression } from "./string_grammar.ts";
 
@@ -43,7 +51,49 @@ interface State {
 
 export function objectExpression(facts: readonly ObjectFact[], writer: CaseWriter): Expression {
   const shape = mergeMembers(facts, writer.analysis);
-  return enclosed("{", writer.expand(new ObjectMachine(shape, writer)), "}");
+  const { named, classes, somes, min } = shape;
+  const required = named.filter((member) => member.required).length;
+  if (classes.length > 0 && min - required > 1) {
+    throw new GrammarError(
+      'Cannot enforce "minProperties": keys that the schema does not name may come twice',
+      { path: shape.minPath },
+    );
+  }
+  const isFree = writer.order === "any" && somes.length === 0;
+  const content = isFree
+    ? membersInAnyOrder(shape, writer)
+    : writer.expand(new ObjectMachine(shape, writer));
+  return enclosed("{", content, "}");
+}
+
+function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
+  const { named, classes, min, max } = shape;
+  const required = named.filter((member) => member.required).length;
+  const least = Math.max(min, required);
+  const parts = partsOf(shape, writer);
+  const isEnough = classes.length > 0 || parts.length >= least;
+  if (!isEnough || least > max) return NEVER;
+  const empty = least === 0 ? [beforeClose(false)] : [];
+  if (parts.length === 0 || max === 0) return choice(empty);
+  const list = { kind: "unordered", parts, separator: COMMA, min: Math.max(least, 1), max } as const;
+  return choice([sequence([beforeItem(false), list, beforeClose(true)]), ...empty]);
+}
+
+function partsOf({ named, classes }: ObjectShape, writer: CaseWriter): UnorderedPart[] {
+  const member = (language: CodePointAutomaton, value: Conjunction) =>
+    sequence([keyExpression(language), COLON, writer.refer(value)]);
+  return [
+    ...named.map(({ key, value, required }) => ({
+      body: member(automatonOfTexts([key], writer.path), value),
+      isRequired: required,
+      isRepeatable: false,
+    })),
+    ...classes.map(({ language, value }) => ({
+      body: writer.share(member(language, value)),
+      isRequired: false,
+      isRepeatable: true,
+    })),
+  ];
 }
 
 class ObjectMachine implements Machine<State> {
@@ -68,13 +118,6 @@ class ObjectMachine implements Machine<State> {
         {
           path: writer.path,
         },
-      );
-    }
-    const required = named.filter((member) => member.required).length;
-    if (classes.length > 0 && min - required > 1) {
-      throw new GrammarError(
-        'Cannot enforce "minProperties": keys that the schema does not name may come twice',
-        { path: shape.minPath },
       );
     }
   }
