@@ -16,13 +16,14 @@ import { isAtLeast } from "../dialect.ts";
 import { isObject, JSON_TYPES, type JsonObject, type JsonType } from "../json_value.ts";
 import { checkKeywords, isAnnotation } from "../keyword_forms.ts";
 import { arrayConstraints, unevaluatedItems } from "../keywords/array_keywords.ts";
+import { toldApart } from "../keywords/kind_member.ts";
 import { logicConstraints } from "../keywords/logic_keywords.ts";
 import { numberConstraints } from "../keywords/number_keywords.ts";
 import { objectConstraints, unevaluatedProperties } from "../keywords/object_keywords.ts";
 import { caseLanguage, stringConstraints } from "../keywords/string_keywords.ts";
 import type { SchemaNode, SchemaTree } from "../schema_tree.ts";
 import { checkFormat } from "../strings/formats.ts";
-import type { Spend } from "../strings/language.ts";
+import { automatonOfOtherTexts, type Spend } from "../strings/language.ts";
 import { type Conjunction, Conjunctions } from "./conjunctions.ts";
 import { contradicts } from "./contradictions.ts";
 import type { Case, Fact } from "./facts.ts";
@@ -30,6 +31,7 @@ import {
   type CaseContext,
   type Constraint,
   EVERY_CASE,
+  type JoinedPart,
   NO_CASE,
   type SchemaCases,
 } from "./schema_cases.ts";
@@ -65,6 +67,7 @@ export class CaseAnalysis implements SchemaCases {
   readonly #checked = new Set<SchemaNode>();
   #active = new Set<number>();
   readonly #derived = new Map<string, SchemaNode>();
+  readonly #keysBeside = new Map<string, CodePointAutomaton>();
   /** Calls of `casesOf` inside one another. */
   #depth = 0;
   #lookahead = 0;
@@ -179,7 +182,10 @@ export class CaseAnalysis implements SchemaCases {
         },
       );
     }
-    return this.#limit(node, failing);
+    return this.#limit(
+      node,
+      context.type === "object" ? toldApart(node, failing, this) : failing,
+    );
   }
 
   #unevaluated(node: SchemaNode, { type }: CaseContext) {
@@ -221,29 +227,31 @@ export class CaseAnalysis implements SchemaCases {
       const context = { type, annotate: false };
       cases = this.#join(literals[0]?.node ?? this.tree.root, type, {
         count: literals.length,
-        part: (i) => this.casesOf(literals[i]!.node, literals[i]!.holds, context),
+        part: (i) => () => this.casesOf(literals[i]!.node, literals[i]!.holds, context),
       });
       known[type] = cases;
     }
     return cases;
   }
 
-  both(
-    node: SchemaNode,
-    type: JsonType,
-    parts: readonly (() => readonly Case[])[],
-  ): readonly Case[] {
-    return this.#join(node, type, { count: parts.length, part: (i) => parts[i]!() });
+  both(node: SchemaNode, type: JsonType, parts: readonly JoinedPart[]): readonly Case[] {
+    return this.#join(node, type, { count: parts.length, part: (i) => parts[i]! });
   }
 
   #join(
     node: SchemaNode,
     type: JsonType,
-    { count, part }: { readonly count: number; readonly part: (i: number) => readonly Case[] },
+    { count, part }: { readonly count: number; readonly part: (i: number) => JoinedPart },
   ): readonly Case[] {
     let cases = EVERY_CASE;
     for (let i = 0; i < count; i++) {
-      const more = part(i);
+      const next = part(i);
+      if (typeof next !== "function") {
+        cases = this.#refute(node, type, { cases, ...next });
+        if (cases.length === 0) return NO_CASE;
+        continue;
+      }
+      const more = next();
       if (more === EVERY_CASE) continue;
       if (cases === EVERY_CASE && this.#joinedLists.has(more)) cases = more;
       else cases = this.#joinLists(node, type, [cases, more]);
@@ -252,16 +260,38 @@ export class CaseAnalysis implements SchemaCases {
     return cases;
   }
 
+  /** What excludes a constraint stays as it is; all else is told apart by how the constraint fails. */
+  #refute(
+    node: SchemaNode,
+    type: JsonType,
+    { cases, refuted }: { readonly cases: readonly Case[]; readonly refuted: Constraint },
+  ): readonly Case[] {
+    if (cases === EVERY_CASE) return refuted.fails();
+    const holding = refuted.holds();
+    if (holding === EVERY_CASE) return NO_CASE;
+    const [apart, others]: [Case[], Case[]] = [[], []];
+    this.#countSteps(node, cases.length * holding.length);
+    for (const one of cases) {
+      const isApart = holding.every((other) => contradicts([...one, ...other], type, this));
+      (isApart ? apart : others).push(one);
+    }
+    if (others.length === 0) return cases;
+    return this.#limit(node, [...apart, ...this.#joinLists(node, type, [others, refuted.fails()])]);
+  }
+
+  #countSteps(node: SchemaNode, pairs: number): void {
+    if (pairs > MAX_PRODUCT) this.#refuseCases(node);
+    this.#steps += pairs;
+    spendEffort(STEP_EFFORT * pairs);
+    if (this.#steps > MAX_STEPS) this.#refuseCases(node);
+  }
+
   #joinLists(
     node: SchemaNode,
     type: JsonType,
     [cases, more]: readonly [readonly Case[], readonly Case[]],
   ): readonly Case[] {
-    const pairs = cases.length * more.length;
-    if (pairs > MAX_PRODUCT) this.#refuseCases(node);
-    this.#steps += pairs;
-    spendEffort(STEP_EFFORT * pairs);
-    if (this.#steps > MAX_STEPS) this.#refuseCases(node);
+    this.#countSteps(node, cases.length * more.length);
     const joined: Case[] = [];
     for (const one of cases) {
       for (const other of more) {
@@ -301,6 +331,16 @@ export class CaseAnalysis implements SchemaCases {
     throw new GrammarError(`Cannot enforce the schema: it has more than ${MAX_CASES} cases`, {
       path: node.path,
     });
+  }
+
+  keysBeside(names: readonly string[]): CodePointAutomaton {
+    const key = JSON.stringify(names);
+    let keys = this.#keysBeside.get(key);
+    if (keys === undefined) {
+      keys = automatonOfOtherTexts(names, "");
+      this.#keysBeside.set(key, keys);
+    }
+    return keys;
   }
 
   isNever(conjunction: Conjunction): boolean {

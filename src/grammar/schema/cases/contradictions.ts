@@ -11,7 +11,7 @@ import { largestOf, smallestOf } from "../../../extremes.ts";
 import { isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { JsonType } from "../json_value.ts";
-import { caseLanguage, lengthsOf } from "../keywords/string_keywords.ts";
+import { caseLanguage, distinctLanguages, lengthsOf } from "../keywords/string_keywords.ts";
 import { noNumberFits } from "../numbers/number_language.ts";
 import type { Spend } from "../strings/language.ts";
 import { mergeItems } from "./array_shape.ts";
@@ -52,13 +52,14 @@ function noBooleanFits(facts: readonly BooleanFact[]): boolean {
 function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   const { min, max } = lengthsOf(facts);
   if (min > max) return true;
-  const languages = facts.flatMap((fact) => (fact.kind === "language" ? [fact] : []));
-  if (facts.length === 1 || languages.length === 0) return false;
+  const languages = distinctLanguages(facts);
+  if (languages === undefined) return true;
+  const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
+  if (languages.length === 0 || (languages.length === 1 && !isBounded)) return false;
   const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
   if (listed === undefined) return isEmpty(caseLanguage(facts, spend));
   const texts = listed.language.texts!;
   spendEffort(TEXT_EFFORT * texts.size * facts.length);
-  const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
   for (const text of texts) {
     const length = isBounded ? Array.from(text).length : 0;
     const fits = languages.every(({ language, holds }) => language.has(text) === holds);

@@ -12,7 +12,6 @@ import { accepts, complement, intersection, isEmpty } from "../../automaton/regu
 import { spendEffort } from "../../effort.ts";
 import type { CodePointAutomaton } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
-import { automatonOfTexts } from "../strings/language.ts";
 import type { Conjunction } from "./conjunctions.ts";
 import type { CountFact, MembersFact, ObjectFact, SomeFact } from "./facts.ts";
 import type { SchemaCases } from "./schema_cases.ts";
@@ -114,7 +113,7 @@ function classesOf(
 ): KeyClass[] {
   const { conjunctions } = analysis;
   if (facts.some((fact) => fact.kind === "members" && isClosed(fact))) return [];
-  let language = complement(automatonOfTexts(named, ""));
+  let language = analysis.keysBeside(named);
   for (const fact of facts) {
     if (fact.kind === "names") language = intersection(language, fact.language);
   }

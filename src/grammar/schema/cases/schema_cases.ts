@@ -18,6 +18,9 @@ export interface Constraint {
   readonly fails: () => readonly Case[];
 }
 
+/** Cases that are joined with others, or a constraint that must fail beside them. */
+export type JoinedPart = (() => readonly Case[]) | { readonly refuted: Constraint };
+
 export interface CaseContext {
   readonly type: JsonType;
   /** Whether each case must tell which of the subschemas hold, for `unevaluated...` around it. */
@@ -44,11 +47,9 @@ export interface SchemaCases {
   /** Cases of values that fit the schema, or that do not. */
   casesOf(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[];
   /** Cases in which all parts hold. Later parts are not read when no case is left. */
-  both(
-    node: SchemaNode,
-    type: JsonType,
-    parts: readonly (() => readonly Case[])[],
-  ): readonly Case[];
+  both(node: SchemaNode, type: JsonType, parts: readonly JoinedPart[]): readonly Case[];
+  /** Keys other than these; the same automaton for the same ones. */
+  keysBeside(names: readonly string[]): CodePointAutomaton;
   /** Whether surely no value fits. */
   isNever(conjunction: Conjunction): boolean;
   /** The strings that fit, or undefined when every string does. */

@@ -10,6 +10,7 @@ import {
   type CaseContext,
   type Constraint,
   EVERY_CASE,
+  type JoinedPart,
   NO_CASE,
   type SchemaCases,
 } from "../cases/schema_cases.ts";
@@ -105,8 +106,12 @@ class LogicReader {
     return this.#analysis.casesOf(node, false, this.#context);
   }
 
-  #both(parts: readonly (() => Cases)[]): Cases {
+  #both(parts: readonly JoinedPart[]): Cases {
     return this.#analysis.both(this.#node, this.#context.type, parts);
+  }
+
+  #refuted(node: SchemaNode): JoinedPart {
+    return { refuted: { holds: () => this.#holds(node), fails: () => this.#fails(node) } };
   }
 
   reference(keyword: string, reference: string): Constraint {
@@ -209,7 +214,7 @@ class LogicReader {
     const context = { ...this.#context, annotate: false };
     return {
       holds: () => schemas.flatMap((schema) => this.#analysis.casesOf(schema, true, context)),
-      fails: () => this.#both(schemas.map((schema) => () => this.#fails(schema))),
+      fails: () => this.#both(schemas.map((schema) => this.#refuted(schema))),
     };
   }
 
@@ -221,7 +226,6 @@ class LogicReader {
   }
 
   #anyOf(parts: readonly SchemaNode[]): Constraint {
-    const failing = (from: number) => parts.slice(from).map((part) => () => this.#fails(part));
     /** Which of the parts hold, told apart, when at least one does. */
     const told = (i: number): Cases => {
       if (i === parts.length) return NO_CASE;
@@ -231,12 +235,12 @@ class LogicReader {
         .map((other) => () => [...this.#holds(other), ...this.#fails(other)]);
       return [
         ...this.#both([() => this.#holds(part), ...later]),
-        ...this.#both([() => this.#fails(part), () => told(i + 1)]),
+        ...this.#both([() => told(i + 1), this.#refuted(part)]),
       ];
     };
     return {
       holds: () => (this.#context.annotate ? told(0) : parts.flatMap((part) => this.#holds(part))),
-      fails: () => this.#both(failing(0)),
+      fails: () => this.#both(parts.map((part) => this.#refuted(part))),
     };
   }
 
@@ -260,12 +264,12 @@ class LogicReader {
         return possible.flatMap((part, i) =>
           this.#both([
             () => this.#holds(part),
-            ...rivals[i]!.map((rival) => () => this.#fails(rival)),
+            ...rivals[i]!.map((rival) => this.#refuted(rival)),
           ]),
         );
       },
       fails: () => [
-        ...this.#both(parts.map((part) => () => this.#fails(part))),
+        ...this.#both(parts.map((part) => this.#refuted(part))),
         ...fitting().flatMap((a, i, possible) =>
           possible.slice(0, i).flatMap((b) => together(a, b)),
         ),
@@ -300,11 +304,11 @@ class LogicReader {
     return {
       holds: () => [
         ...this.#both([holds(condition), holds(consequence)]),
-        ...this.#both([fails(condition), holds(alternative)]),
+        ...this.#both([holds(alternative), this.#refuted(condition)]),
       ],
       fails: () => [
         ...this.#both([fails(consequence), holds(condition)]),
-        ...this.#both([fails(alternative), fails(condition)]),
+        ...this.#both([fails(alternative), this.#refuted(condition)]),
       ],
     };
   }

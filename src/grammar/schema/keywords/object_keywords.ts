@@ -16,7 +16,7 @@ import {
 } from "../cases/schema_cases.ts";
 import { isArray, isObject, type JsonObject, type JsonValue, keysOf } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
-import { automatonOfTexts } from "../strings/language.ts";
+import { automatonOfOtherTexts } from "../strings/language.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
 const INFINITY = Number.POSITIVE_INFINITY;
@@ -194,7 +194,7 @@ function otherKeys(
   const keys = named.map(([key]) => key);
   return patterns.reduce(
     (rest, { language }) => difference(rest, language),
-    complement(automatonOfTexts(keys, path)),
+    automatonOfOtherTexts(keys, path),
   );
 }
 

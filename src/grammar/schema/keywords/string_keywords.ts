@@ -59,12 +59,27 @@ export function lengthsOf(facts: Case): { readonly min: number; readonly max: nu
   return { min, max };
 }
 
+type LanguageFact = StringFact & { readonly kind: "language" };
+
+/** Each language of a case once; nothing when one of them must hold and must not. */
+export function distinctLanguages(facts: Case): readonly LanguageFact[] | undefined {
+  const known = new Map<Language, LanguageFact>();
+  for (const fact of facts) {
+    if (fact.kind !== "language") continue;
+    const same = known.get(fact.language);
+    if (same === undefined) known.set(fact.language, fact);
+    else if (same.holds !== fact.holds) return undefined;
+  }
+  return [...known.values()];
+}
+
+const NO_TEXT: CodePointAutomaton = { states: [{ accepting: false, edges: [] }] };
+
 /** All strings that fit a case, as one automaton. */
 export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
   const { min, max } = lengthsOf(facts);
-  const languages = facts.filter((fact): fact is StringFact & { kind: "language" } => {
-    return fact.kind === "language";
-  });
+  const languages = distinctLanguages(facts);
+  if (languages === undefined) return NO_TEXT;
   const wanted = languages.filter(({ holds }) => holds).map(({ language }) => language.automaton);
   if (min > 0 || max < Number.POSITIVE_INFINITY || wanted.length === 0) {
     wanted.push(automatonOf(lengthExpression(ANY_CHARACTER, min, max)));

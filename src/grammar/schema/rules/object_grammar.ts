@@ -17,7 +17,6 @@ import {
   type UnorderedPart,
 } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
-import type { CodePointAutomaton } from "../../expression.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
 import type { ObjectFact } from "../cases/facts.ts";
 import {
@@ -26,11 +25,10 @@ import {
   type NamedMember,
   type ObjectShape,
 } from "../cases/object_shape.ts";
-import { automatonOfTexts } from "../strings/language.ts";
 import type { CaseWriter } from "./case_writer.ts";
 import { beforeClose, beforeItem, COLON, COMMA, enclosed } from "./json_grammar.ts";
 import type { Machine, Move } from "./machine.ts";
-import { keyExpression } from "./string_grammar.ts";
+import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
 
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
@@ -80,16 +78,16 @@ function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
 }
 
 function partsOf({ named, classes }: ObjectShape, writer: CaseWriter): UnorderedPart[] {
-  const member = (language: CodePointAutomaton, value: Conjunction) =>
-    sequence([keyExpression(language), COLON, writer.refer(value)]);
+  const member = (key: Expression, value: Conjunction) =>
+    sequence([key, COLON, writer.refer(value)]);
   return [
     ...named.map(({ key, value, required }) => ({
-      body: member(automatonOfTexts([key], writer.path), value),
+      body: member(namedKeyExpression(key, writer.path), value),
       isRequired: required,
       isRepeatable: false,
     })),
     ...classes.map(({ language, value }) => ({
-      body: writer.share(member(language, value)),
+      body: writer.share(member(keyExpression(language), value)),
       isRequired: false,
       isRepeatable: true,
     })),
@@ -110,7 +108,7 @@ class ObjectMachine implements Machine<State> {
     this.#writer = writer;
     const { named, classes, somes, min, max } = shape;
     this.#maxCount = max < Number.POSITIVE_INFINITY ? max : Math.max(min, 1);
-    this.#keys = named.map(({ key }) => keyExpression(automatonOfTexts([key], writer.path)));
+    this.#keys = named.map(({ key }) => namedKeyExpression(key, writer.path));
     this.#classKeys = classes.map(({ language }) => keyExpression(language));
     if (somes.length > MAX_SOMES) {
       throw new GrammarError(

@@ -13,12 +13,13 @@ import {
   repeat,
   rule,
   sequence,
+  text,
 } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import { insideJsonString, PLAIN_ASCII } from "../../json_string.ts";
 import type { Case } from "../cases/facts.ts";
 import { caseLanguage, lengthsOf } from "../keywords/string_keywords.ts";
-import type { Language } from "../strings/language.ts";
+import { automatonOfTexts, type Language } from "../strings/language.ts";
 import { QUOTE } from "./json_grammar.ts";
 
 /** Groups inside one another. */
@@ -37,8 +38,8 @@ function contentOf(facts: Case): Expression {
     const { min, max } = lengthsOf(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
-  if (languages.some(({ holds, language }) => holds && language.isPlain)) {
-    if (facts.length === 1) return plainExpression(only.language);
+  if (languages.some(({ language }) => language.isPlain)) {
+    if (facts.length === 1 && only.holds) return plainExpression(only.language);
     return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
   }
   // A repeat stays one, where an automaton would write it out.
@@ -74,10 +75,25 @@ function insideQuotes(expression: Expression, depth = 0): Expression {
   }
 }
 
+const keyExpressions = new WeakMap<CodePointAutomaton, Expression>();
+
 /**
  * A key of a language, with its quotes. Programs do not escape letters of keys, so that is not
  * offered.
  */
 export function keyExpression(language: CodePointAutomaton): Expression {
-  return sequence([QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE]);
+  let expression = keyExpressions.get(language);
+  if (expression === undefined) {
+    expression = sequence([QUOTE, regular(insideJsonString(language, PLAIN_ASCII)), QUOTE]);
+    keyExpressions.set(language, expression);
+  }
+  return expression;
+}
+
+const PLAIN_KEY = /^[ !#-[\]-~]*$/;
+
+/** One key, with its quotes. */
+export function namedKeyExpression(key: string, path: string): Expression {
+  if (PLAIN_KEY.test(key)) return text(`"${key}"`);
+  return keyExpression(automatonOfTexts([key], path));
 }

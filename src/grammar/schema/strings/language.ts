@@ -5,6 +5,7 @@
  */
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import { ANY_CODE_POINT, type CodePoints, codePointsOf, invert } from "../../automaton/code_points.ts";
 import {
   AutomatonBuilder,
   accepts,
@@ -86,19 +87,52 @@ interface Branch {
 
 /** @throws {GrammarError} for a text that UTF-8 cannot spell. */
 export function automatonOfTexts(texts: Iterable<string>, path: string): CodePointAutomaton {
+  const builder = new AutomatonBuilder();
+  const root = branchesOf(texts, path);
+  builder.add(root.accepting);
+  addBranches(builder, root, true);
+  return builder.build();
+}
+
+/**
+ * All texts but these.
+ *
+ * @throws {GrammarError} for a text that UTF-8 cannot spell.
+ */
+export function automatonOfOtherTexts(texts: Iterable<string>, path: string): CodePointAutomaton {
+  const builder = new AutomatonBuilder();
+  const root = branchesOf(texts, path);
+  builder.add(!root.accepting);
+  const states = addBranches(builder, root, false);
+  const rest = builder.add(true);
+  const connect = (state: number, points: CodePoints): void => {
+    for (const [first, last] of points) builder.connect(state, { first, last, target: rest });
+  };
+  connect(rest, ANY_CODE_POINT);
+  states.forEach(({ next }, state) => {
+    connect(state, next.size === 0 ? ANY_CODE_POINT : invert(codePointsOf([...next.keys()].join(""))));
+  });
+  return builder.build();
+}
+
+function branchesOf(texts: Iterable<string>, path: string): Branch {
   const root: Branch = { accepting: false, next: new Map() };
   for (const text of texts) addText(root, text, path);
-  const builder = new AutomatonBuilder();
+  return root;
+}
+
+/** @returns The branch of each state. */
+function addBranches(builder: AutomatonBuilder, root: Branch, accepts: boolean): Branch[] {
   const branches = [root];
-  builder.add(root.accepting);
   for (let i = 0; i < branches.length; i++) {
     for (const [character, branch] of branches[i]!.next) {
       const point = character.codePointAt(0)!;
       branches.push(branch);
-      builder.connect(i, { first: point, last: point, target: builder.add(branch.accepting) });
+      const target = builder.add(branch.accepting === accepts);
+      builder.connect(i, { first: point, last: point, target });
     }
   }
-  return builder.build();
+  return branches;
 }
 
 function addText(root: Branch, text: string, path: string): void {
