@@ -10,8 +10,15 @@
 
 import { GrammarError } from "./grammar_error.ts";
 
-/** Of one constraint. */
+/** Of one constraint, whatever it is. */
 export const MAX_EFFORT = 500_000;
+/** More for each UTF-16 unit of it: a large schema takes as long as many small ones. */
+export const EFFORT_PER_UNIT = 2;
+
+/** What a constraint of so many UTF-16 units may take. */
+export function effortFor(units: number): number {
+  return MAX_EFFORT + EFFORT_PER_UNIT * units;
+}
 
 let left = Number.POSITIVE_INFINITY;
 

@@ -12,7 +12,7 @@ import type { Marks } from "./constraints/marks.ts";
 import { afterThinking } from "./constraints/thinking.ts";
 import { DistinctMasks } from "./distinct/distinct_masks.ts";
 import { Positions } from "./distinct/positions.ts";
-import { limitEffort, MAX_EFFORT } from "./effort.ts";
+import { effortFor, limitEffort } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
 import { GrammarError } from "./grammar_error.ts";
 import type { GrammarVocabulary } from "./masks/grammar_vocabulary.ts";
@@ -199,7 +199,7 @@ export class GrammarCompiler {
         throw new GrammarError(`Cannot use ${kind}: it is longer than ${maxSourceLength}`);
       }
       const { marks } = vocabulary;
-      grammar = limitEffort(MAX_EFFORT, () => {
+      grammar = limitEffort(effortFor(source.length), () => {
         const context = { marks, jsonUnknown, jsonOrder };
         const read = afterThinking(readSource(source, context), { thinking, marks });
         return compileGrammar(read, { vocabulary, cache: this.#masks, limits });

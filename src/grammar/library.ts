@@ -15,7 +15,7 @@ import { InvalidRequestError } from "../errors.ts";
 import { CONSTRAINT_KINDS, CONSTRAINTS } from "../generation.ts";
 import { frontEnds } from "./constraints/backends.ts";
 import { jsonSource } from "./constraints/json_source.ts";
-import { limitEffort, MAX_EFFORT } from "./effort.ts";
+import { effortFor, limitEffort } from "./effort.ts";
 import { type CompiledGrammar, compileGrammar as compile, type GrammarLimits } from "./grammar.ts";
 import { GrammarVocabulary, type TokenSource } from "./masks/grammar_vocabulary.ts";
 import { MaskCache } from "./masks/mask_cache.ts";
@@ -68,7 +68,7 @@ export function compileGrammar(
   const vocabulary = new GrammarVocabulary(tokens, { endTokens, size });
   const { kind, text } = readSource(source);
   const cache = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
-  return limitEffort(MAX_EFFORT, () =>
+  return limitEffort(effortFor(text.length), () =>
     compile(frontEnds(options.json)[kind](text, { marks: vocabulary.marks }), {
       vocabulary,
       limits,

@@ -4,7 +4,12 @@
  * @module
  */
 
-import { type AutomatonNode, type Call, type CountedRepeat, onlyReturns } from "./byte_automaton.ts";
+import {
+  type AutomatonNode,
+  type Call,
+  type CountedRepeat,
+  onlyReturns,
+} from "./byte_automaton.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
 /** A node that may be left by way of another one. */

@@ -30,11 +30,18 @@ import { choice, type Expression, type Grammar, NEVER, rule, text } from "../exp
 import { GrammarError } from "../grammar_error.ts";
 import { CaseAnalysis, placeErrors } from "./cases/cases.ts";
 import type { Conjunction } from "./cases/conjunctions.ts";
-import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "./cases/facts.ts";
+import type {
+  ArrayFact,
+  BooleanFact,
+  Case,
+  NumberFact,
+  ObjectFact,
+  StringFact,
+} from "./cases/facts.ts";
 import type { Dialect } from "./dialect.ts";
 import { parseJson } from "./json_text.ts";
 import { JSON_TYPES, type JsonType, type JsonValue } from "./json_value.ts";
-import { numberExpression } from "./numbers/number_language.ts";
+import { type KnownNumbers, numberExpression } from "./numbers/number_language.ts";
 import { arrayExpression } from "./rules/array_grammar.ts";
 import type { CaseWriter } from "./rules/case_writer.ts";
 import {
@@ -49,6 +56,7 @@ import { objectExpression } from "./rules/object_grammar.ts";
 import { stringExpression } from "./rules/string_grammar.ts";
 import { checkSize } from "./schema_size.ts";
 import { SchemaTree } from "./schema_tree.ts";
+import { regexRules } from "./strings/regex_format.ts";
 
 export interface JsonSchemaOptions extends WhitespaceOptions {
   /**
@@ -99,6 +107,7 @@ class SchemaCompilation {
   readonly #names = new Map<Conjunction, string>();
   readonly #waiting: Conjunction[] = [];
   readonly #order: JsonOrder;
+  readonly #numbers: KnownNumbers = new Map();
   #machines = 0;
   #shared = 0;
 
@@ -151,9 +160,9 @@ class SchemaCompilation {
       case "number":
         return facts.length === 0
           ? rule("number")
-          : numberExpression(facts as readonly NumberFact[]);
+          : numberExpression(facts as readonly NumberFact[], this.#numbers);
       case "string":
-        return stringExpression(facts);
+        return this.#writeString(facts as readonly StringFact[]);
       case "array":
         if (facts.length === 0) return rule("array");
         return arrayExpression(facts as readonly ArrayFact[], this.#writerFor(value));
@@ -163,6 +172,13 @@ class SchemaCompilation {
       default:
         return type satisfies never;
     }
+  }
+
+  #writeString(facts: readonly StringFact[]): Expression {
+    if (facts.some((fact) => fact.kind === "language" && fact.language.content !== undefined)) {
+      for (const [name, expression] of regexRules()) this.#rules.set(name, expression);
+    }
+    return stringExpression(facts);
   }
 
   #writerFor(value: Conjunction): CaseWriter {

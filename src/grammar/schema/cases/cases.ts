@@ -17,7 +17,7 @@ import { isObject, JSON_TYPES, type JsonObject, type JsonType } from "../json_va
 import { checkKeywords, isAnnotation } from "../keyword_forms.ts";
 import { arrayConstraints, unevaluatedItems } from "../keywords/array_keywords.ts";
 import { toldApart } from "../keywords/kind_member.ts";
-import { logicConstraints } from "../keywords/logic_keywords.ts";
+import { allowsType, logicConstraints } from "../keywords/logic_keywords.ts";
 import { numberConstraints } from "../keywords/number_keywords.ts";
 import { objectConstraints, unevaluatedProperties } from "../keywords/object_keywords.ts";
 import { caseLanguage, stringConstraints } from "../keywords/string_keywords.ts";
@@ -155,8 +155,9 @@ export class CaseAnalysis implements SchemaCases {
   }
 
   #readCases(node: SchemaNode, holds: boolean, context: CaseContext): readonly Case[] {
-    spendEffort(READ_EFFORT);
     this.#check(node);
+    if (!allowsType(node, context.type)) return holds ? NO_CASE : EVERY_CASE;
+    spendEffort(READ_EFFORT);
     const closing = this.#unevaluated(node, context);
     const inner = closing !== undefined && holds ? { ...context, annotate: true } : context;
     const constraints = [
@@ -182,10 +183,7 @@ export class CaseAnalysis implements SchemaCases {
         },
       );
     }
-    return this.#limit(
-      node,
-      context.type === "object" ? toldApart(node, failing, this) : failing,
-    );
+    return this.#limit(node, context.type === "object" ? toldApart(node, failing, this) : failing);
   }
 
   #unevaluated(node: SchemaNode, { type }: CaseContext) {
@@ -363,6 +361,9 @@ export class CaseAnalysis implements SchemaCases {
   languageOf(conjunction: Conjunction): CodePointAutomaton | undefined {
     const cases = this.casesOfAll(conjunction, "string");
     if (cases.some((one) => one.length === 0)) return undefined;
+    if (cases.flat().some((fact) => fact.kind === "language" && fact.language.content)) {
+      throw new GrammarError("Cannot enforce the format of keys: it is no regular language");
+    }
     const languages = cases.map((one) => caseLanguage(one, this.spend));
     return languages.length === 0
       ? { states: [{ accepting: false, edges: [] }] }

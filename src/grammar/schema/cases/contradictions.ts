@@ -11,16 +11,13 @@ import { largestOf, smallestOf } from "../../../extremes.ts";
 import { isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { JsonType } from "../json_value.ts";
-import { caseLanguage, distinctLanguages, lengthsOf } from "../keywords/string_keywords.ts";
+import { caseLanguage, distinctLanguages, lengthsOf, listedTexts } from "../keywords/string_keywords.ts";
 import { noNumberFits } from "../numbers/number_language.ts";
 import type { Spend } from "../strings/language.ts";
 import { mergeItems } from "./array_shape.ts";
 import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact, StringFact } from "./facts.ts";
 import { allowsKey, memberValue } from "./object_shape.ts";
 import type { SchemaCases } from "./schema_cases.ts";
-
-/** Of each fact that a listed text is held against. */
-const TEXT_EFFORT = 0.05;
 
 /** Of each place of an array that is held against a fact. */
 const PLACE_EFFORT = 0.3;
@@ -56,16 +53,11 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   if (languages === undefined) return true;
   const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
   if (languages.length === 0 || (languages.length === 1 && !isBounded)) return false;
-  const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
-  if (listed === undefined) return isEmpty(caseLanguage(facts, spend));
-  const texts = listed.language.texts!;
-  spendEffort(TEXT_EFFORT * texts.size * facts.length);
-  for (const text of texts) {
-    const length = isBounded ? Array.from(text).length : 0;
-    const fits = languages.every(({ language, holds }) => language.has(text) === holds);
-    if (min <= length && length <= max && fits) return false;
-  }
-  return true;
+  const texts = listedTexts(facts, languages);
+  if (texts !== undefined) return texts.length === 0;
+  // What is known of a language that is not regular is only a part of it.
+  if (languages.some(({ language }) => language.content !== undefined)) return false;
+  return isEmpty(caseLanguage(facts, spend));
 }
 
 function noArrayFits(facts: readonly ArrayFact[], analysis: SchemaCases): boolean {

@@ -22,6 +22,7 @@ import {
   isNumber,
   isObject,
   type JsonObject,
+  type JsonType,
   type JsonValue,
   keepOrder,
   keysOf,
@@ -51,6 +52,17 @@ export function logicConstraints(
     if (constraint !== undefined) constraints.push(constraint);
   }
   return constraints;
+}
+
+/** Whether `type` and listed values leave any of a type, which is all that most schemas are asked. */
+export function allowsType({ value, resource }: SchemaNode, type: JsonType): boolean {
+  if (!isObject(value)) return value;
+  if (Object.hasOwn(value, "$ref") && !isAtLeast(resource.dialect, "2019-09")) return true;
+  const { type: names, enum: listed } = value;
+  const isNamed = (name: JsonValue) => name === type || (name === "integer" && type === "number");
+  if (names !== undefined && !(isArray(names) ? names.some(isNamed) : isNamed(names))) return false;
+  if (isArray(listed) && !listed.some((one) => typeOf(one) === type)) return false;
+  return !Object.hasOwn(value, "const") || typeOf(value.const!) === type;
 }
 
 class LogicReader {
@@ -262,10 +274,7 @@ class LogicReader {
           });
         });
         return possible.flatMap((part, i) =>
-          this.#both([
-            () => this.#holds(part),
-            ...rivals[i]!.map((rival) => this.#refuted(rival)),
-          ]),
+          this.#both([() => this.#holds(part), ...rivals[i]!.map((rival) => this.#refuted(rival))]),
         );
       },
       fails: () => [

@@ -7,14 +7,17 @@
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../../automaton/code_points.ts";
 import { type CodePointAutomaton, characters, type Expression, repeat } from "../../expression.ts";
+import { spendEffort } from "../../effort.ts";
 import type { Case, StringFact } from "../cases/facts.ts";
 import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
 import { formatLanguage, isEnforcedFormat } from "../strings/formats.ts";
-import { intersectAll, type Language, type Spend } from "../strings/language.ts";
+import { automatonOfTexts, intersectAll, type Language, type Spend } from "../strings/language.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
+/** Of each fact that a listed text is held against. */
+const TEXT_EFFORT = 0.05;
 const ANY_CHARACTER = characters(ANY_CODE_POINT);
 
 export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
@@ -73,6 +76,23 @@ export function distinctLanguages(facts: Case): readonly LanguageFact[] | undefi
   return [...known.values()];
 }
 
+/** Those texts of a list that fit, where there is one. */
+export function listedTexts(
+  facts: Case,
+  languages: readonly LanguageFact[],
+): readonly string[] | undefined {
+  const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
+  if (listed === undefined) return undefined;
+  const { min, max } = lengthsOf(facts);
+  spendEffort(TEXT_EFFORT * listed.language.texts!.size * facts.length);
+  const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
+  return [...listed.language.texts!].filter((text) => {
+    const length = isBounded ? Array.from(text).length : min;
+    if (length < min || length > max) return false;
+    return languages.every(({ language, holds }) => language.has(text) === holds);
+  });
+}
+
 const NO_TEXT: CodePointAutomaton = { states: [{ accepting: false, edges: [] }] };
 
 /** All strings that fit a case, as one automaton. */
@@ -80,6 +100,8 @@ export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
   const { min, max } = lengthsOf(facts);
   const languages = distinctLanguages(facts);
   if (languages === undefined) return NO_TEXT;
+  const texts = listedTexts(facts, languages);
+  if (texts !== undefined) return automatonOfTexts(texts, "");
   const wanted = languages.filter(({ holds }) => holds).map(({ language }) => language.automaton);
   if (min > 0 || max < Number.POSITIVE_INFINITY || wanted.length === 0) {
     wanted.push(automatonOf(lengthExpression(ANY_CHARACTER, min, max)));

@@ -253,10 +253,16 @@ function shortTexts(numbers: CodePointAutomaton): CodePointAutomaton {
   return isEmpty(short) ? numbers : short;
 }
 
+/** By what is known of a number: of many numbers the same. */
+export type KnownNumbers = Map<string, Expression>;
+
 let integers: Expression | undefined;
 
 /** The numbers that fit all facts. */
-export function numberExpression(facts: readonly NumberFact[]): Expression {
+export function numberExpression(
+  facts: readonly NumberFact[],
+  expressions: KnownNumbers = new Map(),
+): Expression {
   const listed = facts.find((fact) => fact.kind === "numbers" && fact.holds);
   if (listed?.kind === "numbers") {
     return choice(listedNumbers(listed, facts).map((one) => text(one.text)));
@@ -265,11 +271,29 @@ export function numberExpression(facts: readonly NumberFact[]): Expression {
   if (known.length === 0) return JSON_NUMBER;
   const [first] = known;
   if (known.length > 1 || first?.kind !== "integer" || !first.holds || first.isPlain) {
-    return expressionOf(known);
+    const key = known.map(keyOf).join();
+    const expression = expressions.get(key) ?? expressionOf(known);
+    expressions.set(key, expression);
+    return expression;
   }
   // Most numbers of schemas are these.
   integers ??= expressionOf(known);
   return integers;
+}
+
+function keyOf(fact: NumberFact): string {
+  switch (fact.kind) {
+    case "integer":
+      return `integer ${fact.holds} ${fact.isPlain === true}`;
+    case "bound":
+      return `${fact.side} ${decimalText(fact.value)} ${fact.strict}`;
+    case "multiple":
+      return `multiple ${decimalText(fact.of)} ${fact.holds}`;
+    case "numbers":
+      return `numbers ${fact.values.map(({ value }) => decimalText(value)).join(" ")} ${fact.holds}`;
+    default:
+      return fact satisfies never;
+  }
 }
 
 /** Whether only whole numbers fit that programs do not write in scientific notation. */

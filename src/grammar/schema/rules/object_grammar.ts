@@ -9,13 +9,7 @@
  * @module
  */
 
-import {
-  choice,
-  type Expression,
-  NEVER,
-  sequence,
-  type UnorderedPart,
-} from "../../expression.ts";
+import { choice, type Expression, NEVER, sequence, type UnorderedPart } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
 import type { ObjectFact } from "../cases/facts.ts";
@@ -73,7 +67,13 @@ function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
   if (!isEnough || least > max) return NEVER;
   const empty = least === 0 ? [beforeClose(false)] : [];
   if (parts.length === 0 || max === 0) return choice(empty);
-  const list = { kind: "unordered", parts, separator: COMMA, min: Math.max(least, 1), max } as const;
+  const list = {
+    kind: "unordered",
+    parts,
+    separator: COMMA,
+    min: Math.max(least, 1),
+    max,
+  } as const;
   return choice([sequence([beforeItem(false), list, beforeClose(true)]), ...empty]);
 }
 

@@ -18,7 +18,7 @@ import {
 import { GrammarError } from "../../grammar_error.ts";
 import { insideJsonString, PLAIN_ASCII } from "../../json_string.ts";
 import type { Case } from "../cases/facts.ts";
-import { caseLanguage, lengthsOf } from "../keywords/string_keywords.ts";
+import { caseLanguage, distinctLanguages, lengthsOf } from "../keywords/string_keywords.ts";
 import { automatonOfTexts, type Language } from "../strings/language.ts";
 import { QUOTE } from "./json_grammar.ts";
 
@@ -32,14 +32,16 @@ export function stringExpression(facts: Case): Expression {
 }
 
 function contentOf(facts: Case): Expression {
-  const languages = facts.flatMap((fact) => (fact.kind === "language" ? [fact] : []));
+  const languages = distinctLanguages(facts) ?? [];
   const [only] = languages;
   if (only === undefined) {
     const { min, max } = lengthsOf(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
   if (languages.some(({ language }) => language.isPlain)) {
-    if (facts.length === 1 && only.holds) return plainExpression(only.language);
+    if (facts.length === 1 && only.holds) {
+      return only.language.content ?? plainExpression(only.language);
+    }
     return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
   }
   // A repeat stays one, where an automaton would write it out.

@@ -19,10 +19,11 @@
  * | `base64url` | RFC 4648, section 5, with or without padding |
  * | `char` | one character |
  * | `date-time-local`, `time-local` | RFC 3339, section 5.6, without the offset |
+ * | `regex` | ECMA-262, with the flag `u`; `regex_format.ts` says which patterns are offered |
  *
  * Formats of the registry of OpenAPI that describe numbers are in `number_formats.ts`; others of it
- * say how a text is shown, and every string fits them. `regex`, `idn-hostname` and `idn-email` are refused:
- * the first is no regular language, the others take tables of Unicode.
+ * say how a text is shown, and every string fits them. `idn-hostname` and `idn-email` are refused:
+ * they take tables of Unicode.
  *
  * @module
  */
@@ -34,6 +35,7 @@ import { GrammarError } from "../../grammar_error.ts";
 import { parseRegex } from "../../regex/parse_regex.ts";
 import { NUMBER_FORMATS } from "../numbers/number_formats.ts";
 import { Language } from "./language.ts";
+import { regexLanguage } from "./regex_format.ts";
 import { IPV4, IPV6, IRI, IRI_REFERENCE, URI, URI_REFERENCE, URI_TEMPLATE } from "./uri_formats.ts";
 
 const HOUR = "(?:[01]\\d|2[0-3])";
@@ -136,8 +138,10 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 const REFUSED: ReadonlyMap<string, string> = new Map([
   ["idn-email", "its domains take the tables of IDNA"],
   ["idn-hostname", "it takes the tables of IDNA"],
-  ["regex", "regular expressions are no regular language"],
 ]);
+
+/** It nests, so no pattern says what it is. */
+const REGEX = "regex";
 
 const known = new Map<string, Language>();
 
@@ -146,13 +150,14 @@ export function isKnownFormat(format: string): boolean {
     PATTERNS.has(format) ||
     REFUSED.has(format) ||
     ANNOTATIONS.has(format) ||
-    NUMBER_FORMATS.has(format)
+    NUMBER_FORMATS.has(format) ||
+    format === REGEX
   );
 }
 
 /** Whether strings have to fit it. */
 export function isEnforcedFormat(format: string): boolean {
-  return PATTERNS.has(format);
+  return PATTERNS.has(format) || format === REGEX;
 }
 
 /** @throws {GrammarError} for a format that is not known or cannot be enforced. */
@@ -173,6 +178,7 @@ export function formatLanguage(format: string): Language {
 }
 
 function readFormat(format: string): Language {
+  if (format === REGEX) return regexLanguage();
   const options = { isPlain: true };
   const expression = parseRegex(PATTERNS.get(format)!);
   if (format === "hostname") return new Language(upTo(expression, MAX_HOSTNAME), options);

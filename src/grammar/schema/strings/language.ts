@@ -5,7 +5,12 @@
  */
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
-import { ANY_CODE_POINT, type CodePoints, codePointsOf, invert } from "../../automaton/code_points.ts";
+import {
+  ANY_CODE_POINT,
+  type CodePoints,
+  codePointsOf,
+  invert,
+} from "../../automaton/code_points.ts";
 import {
   AutomatonBuilder,
   accepts,
@@ -15,6 +20,11 @@ import {
 } from "../../automaton/regular.ts";
 import { type CodePointAutomaton, type Expression, regular } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
+
+export interface LanguageOptions extends Partial<Pick<Language, "isPlain" | "texts" | "content">> {
+  /** Whether a text is meant by it. Default by its automaton. */
+  readonly has?: (text: string) => boolean;
+}
 
 export class Language {
   /** Of the texts that strings mean, not of their spellings in JSON. */
@@ -26,20 +36,29 @@ export class Language {
   readonly isPlain: boolean;
   /** All its texts, when it was made from a list of them. */
   readonly texts: ReadonlySet<string> | undefined;
+  /**
+   * What is written for it inside the quotes of a string, where that is more than its expression:
+   * such a language is a part of what is meant, and has no opposite.
+   */
+  readonly content: Expression | undefined;
+  readonly #has: ((text: string) => boolean) | undefined;
   #automaton: CodePointAutomaton | undefined;
   #complement: CodePointAutomaton | undefined;
 
   constructor(
     expression: Expression,
-    { isPlain = false, texts }: Partial<Pick<Language, "isPlain" | "texts">> = {},
+    { isPlain = false, texts, content, has }: LanguageOptions = {},
   ) {
     this.expression = expression;
     this.isPlain = isPlain;
     this.texts = texts;
+    this.content = content;
+    this.#has = has;
   }
 
   /** Whether the text is one of its texts. */
   has(text: string): boolean {
+    if (this.#has !== undefined) return this.#has(text);
     return this.texts === undefined ? accepts(this.automaton, text) : this.texts.has(text);
   }
 
@@ -55,6 +74,9 @@ export class Language {
    * @throws {GrammarError} when it needs too many states.
    */
   get complement(): CodePointAutomaton {
+    if (this.content !== undefined) {
+      throw new GrammarError("Cannot enforce the opposite of a format that is no regular language");
+    }
     this.#complement ??= complement(this.automaton);
     return this.#complement;
   }
@@ -110,7 +132,10 @@ export function automatonOfOtherTexts(texts: Iterable<string>, path: string): Co
   };
   connect(rest, ANY_CODE_POINT);
   states.forEach(({ next }, state) => {
-    connect(state, next.size === 0 ? ANY_CODE_POINT : invert(codePointsOf([...next.keys()].join(""))));
+    connect(
+      state,
+      next.size === 0 ? ANY_CODE_POINT : invert(codePointsOf([...next.keys()].join(""))),
+    );
   });
   return builder.build();
 }

@@ -1,0 +1,53 @@
+/** The format `regex`: what is offered is a pattern of ECMAScript, and patterns that people write are. */
+import { describe, expect, test } from "vitest";
+import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
+import { seededRandom, TextSampler } from "../samples/sample_text.ts";
+import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
+import { judge, refusal } from "../samples/schema_judge.ts";
+
+const schema = { type: "string", format: "regex" };
+
+const isPattern = (source: string): boolean => {
+  try {
+    return new RegExp(source, "u") !== undefined;
+  } catch {
+    return false;
+  }
+};
+
+const PATTERNS = [
+  ...["", "^[a-z0-9]+(?:-[a-z0-9]+)*$", "^v?(?<version>\\d+\\.\\d+)$", "a|b|", "x{2}y{2,}z{2,5}?"],
+  ...["^(?=.*\\d)(?!.*--)[\\w.-]{1,64}$", "(?<=\\$)\\d+(?<!0)\\b", "[^\\]\\\\]*", "\\p{Lu}\\P{L}+"],
+  ...["((((a)b)c)d)+", "[ -~]+", "[à-ÿА-я一-龥]", "\\u{1F600}\\x41\\u0041\\cJ", '"[^"]*"', "[-a]"],
+  ...["\\/api\\/v1", "[a-]", "[\\d-]", "^\\[.*\\]$", "{", "a{,2}", "[z-a]", "(?<n>a)(?<n>b)", "a**"],
+  ...["(", ")", "[", "*a", "a{3,2}", "\\", "\\a", "\\_", "(?=a)*", "[\\d-z]", "(?<>a)", "x{4,30}"],
+];
+
+describe("regex", () => {
+  test("patterns that people write are offered, and nothing that is none", () => {
+    const accept = acceptorOfSchema(schema);
+    for (const pattern of PATTERNS) {
+      expect([pattern, accept(JSON.stringify(pattern))]).toEqual([pattern, isPattern(pattern)]);
+    }
+  });
+
+  test.each([{}, { maxLength: 9 }, { pattern: "^[^a]" }])("with %j, drawn texts are patterns", (more) => {
+    const sampler = new TextSampler(jsonSchemaGrammar({ ...schema, ...more }), seededRandom(7));
+    for (let i = 0; i < 600; i++) {
+      const value = JSON.parse(sampler.sample()!);
+      expect([value, isPattern(value)]).toEqual([value, true]);
+    }
+  });
+
+  test("listed texts are told by what they are", () => {
+    judge({ ...schema, enum: ["a(", "(a)", "(?<a>x)\\k<a>"] }, ['"(a)"', '"(?<a>x)\\\\k<a>"'], [
+      '"a("',
+    ]);
+  });
+
+  test("its opposite is refused", () => {
+    expect(refusal({ type: "string", not: { format: "regex" } }).message).toContain("opposite");
+    const names = { type: "object", propertyNames: { format: "regex" } };
+    expect(refusal(names).message).toContain("no regular language");
+  });
+});
