@@ -30,13 +30,14 @@ import { choice, type Expression, type Grammar, NEVER, rule, text } from "../exp
 import { GrammarError } from "../grammar_error.ts";
 import { CaseAnalysis, placeErrors } from "./cases/cases.ts";
 import type { Conjunction } from "./cases/conjunctions.ts";
-import type {
-  ArrayFact,
-  BooleanFact,
-  Case,
-  NumberFact,
-  ObjectFact,
-  StringFact,
+import {
+  type ArrayFact,
+  type BooleanFact,
+  type Case,
+  findUnwritten,
+  type NumberFact,
+  type ObjectFact,
+  type StringFact,
 } from "./cases/facts.ts";
 import type { Dialect } from "./dialect.ts";
 import { parseJson } from "./json_text.ts";
@@ -152,6 +153,8 @@ class SchemaCompilation {
   }
 
   #writeCase(type: JsonType, facts: Case, value: Conjunction): Expression {
+    const unwritten = findUnwritten(facts);
+    if (unwritten !== undefined) return this.#leaveOut(unwritten.what, unwritten.path);
     switch (type) {
       case "null":
         return text("null");
@@ -162,7 +165,7 @@ class SchemaCompilation {
           ? rule("number")
           : numberExpression(facts as readonly NumberFact[], this.#numbers);
       case "string":
-        return this.#writeString(facts as readonly StringFact[]);
+        return this.#writeString(facts as readonly StringFact[], value);
       case "array":
         if (facts.length === 0) return rule("array");
         return arrayExpression(facts as readonly ArrayFact[], this.#writerFor(value));
@@ -174,8 +177,19 @@ class SchemaCompilation {
     }
   }
 
-  #writeString(facts: readonly StringFact[]): Expression {
-    if (facts.some((fact) => fact.kind === "language" && fact.language.content !== undefined)) {
+  #leaveOut(what: string, path: string): Expression {
+    this.#analysis.tree.warnings.add(`Left out ${what}: no grammar asks for them`, path);
+    return NEVER;
+  }
+
+  #writeString(facts: readonly StringFact[], value: Conjunction): Expression {
+    const languages = facts.filter((fact) => fact.kind === "language");
+    const nested = languages.filter(({ language }) => language.content !== undefined);
+    const isListed = languages.some(({ holds, language }) => holds && language.texts);
+    if (!isListed && nested.some(({ holds }) => !holds)) {
+      return this.#leaveOut("texts that are no patterns", value.literals[0]?.node.path ?? "");
+    }
+    if (nested.length > 0) {
       for (const [name, expression] of regexRules()) this.#rules.set(name, expression);
     }
     return stringExpression(facts);

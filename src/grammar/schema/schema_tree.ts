@@ -78,7 +78,19 @@ export interface SchemaNode {
   /** JSON pointer to it. */
   readonly path: string;
   readonly resource: Resource;
+  /** What dynamic references mean in it. */
+  readonly scope: DynamicScope;
 }
+
+/** The resources that were entered on the way to a schema, as far as dynamic references tell them apart. */
+export interface DynamicScope {
+  /** The same for equal ones. */
+  readonly key: string;
+  /** For each dynamic anchor the first resource with it that was entered. */
+  readonly anchors: ReadonlyMap<string, Resource>;
+}
+
+const NO_SCOPE: DynamicScope = { key: "", anchors: new Map() };
 
 export interface TreeOptions {
   /** Of a document that does not say it. */
@@ -93,6 +105,10 @@ export class SchemaTree {
   readonly #unknown: JsonUnknown;
   readonly #nodes = new Map<string, SchemaNode>();
   readonly #resources = new Map<string, Resource>();
+  /** Schemas in a scope, by its key and theirs. */
+  readonly #scoped = new Map<string, SchemaNode>();
+  /** Whether dynamic references may mean different schemas. */
+  #isDynamic = false;
   #nextId = 0;
 
   /** @throws {GrammarError} when it is no schema. */
@@ -101,15 +117,33 @@ export class SchemaTree {
     const value = asSchema(schema, "");
     const isDeclared = unknown === "refuse";
     const resource = this.#openResource(value, { path: "", dialect, isDeclared, base: NO_URI });
-    this.root = resource.root;
-    this.#index(this.root);
+    this.#index(resource.root);
+    const anchors = [...this.#resources.values()].flatMap((one) => [...one.dynamicAnchors]);
+    this.#isDynamic = new Set(anchors).size < anchors.length;
+    this.root = this.#inScope(resource.root, NO_SCOPE);
   }
 
   /** The part of a schema that the tokens lead to. */
   child(node: SchemaNode, ...tokens: readonly (string | number)[]): SchemaNode {
     let value: JsonValue = node.value;
     for (const token of tokens) value = (value as JsonObject)[token]!;
-    return this.#nodeAt(value, node.path + tokens.map((t) => `/${escapeToken(t)}`).join(""), node);
+    const path = node.path + tokens.map((t) => `/${escapeToken(t)}`).join("");
+    return this.#inScope(this.#nodeAt(value, path, node), node.scope);
+  }
+
+  /** A schema as it is reached from a scope. */
+  #inScope(node: SchemaNode, outer: DynamicScope): SchemaNode {
+    if (!this.#isDynamic || node.scope !== NO_SCOPE) return node;
+    const scope = entered(outer, node.resource);
+    if (scope.key === "") return node;
+    const key = `${scope.key} ${node.id}`;
+    let scoped = this.#scoped.get(key);
+    if (scoped === undefined) {
+      spendEffort(NODE_EFFORT);
+      scoped = { ...node, id: this.#nextId++, scope };
+      this.#scoped.set(key, scoped);
+    }
+    return scoped;
   }
 
   /** A schema that is not in the document, for what one stands for. Its parts may be. */
@@ -135,9 +169,18 @@ export class SchemaTree {
     return node;
   }
 
-  /** How many resources have a dynamic anchor of that name. */
-  countDynamicAnchors(name: string): number {
-    return [...this.#resources.values()].filter((r) => r.dynamicAnchors.has(name)).length;
+  /**
+   * What a dynamic reference points to: where it leads to a dynamic anchor, the one of that name in
+   * the first resource on the way that has it.
+   *
+   * @throws {GrammarError} when it is not in the document.
+   */
+  resolveDynamic(node: SchemaNode, keyword: string, reference: string): SchemaNode {
+    const target = this.resolve(node, keyword, reference);
+    const name = reference.slice(reference.indexOf("#") + 1);
+    if (!isObject(target.written) || target.written.$dynamicAnchor !== name) return target;
+    const anchor = node.scope.anchors.get(name)?.anchors.get(name);
+    return anchor === undefined ? target : this.#inScope(anchor, node.scope);
   }
 
   /** How many resources there are. */
@@ -167,11 +210,11 @@ export class SchemaTree {
     } catch {
       return refuse("its percent encoding is wrong");
     }
-    if (name === "") return resource.root;
-    if (!name.startsWith("/")) {
-      return resource.anchors.get(name) ?? refuse("the schema has no such anchor");
-    }
-    return this.#follow(resource.root, name) ?? refuse("the schema has no such part");
+    if (name === "") return this.#inScope(resource.root, node.scope);
+    const found = name.startsWith("/")
+      ? (this.#follow(resource.root, name) ?? refuse("the schema has no such part"))
+      : (resource.anchors.get(name) ?? refuse("the schema has no such anchor"));
+    return this.#inScope(found, node.scope);
   }
 
   #follow(root: SchemaNode, pointer: string): SchemaNode | undefined {
@@ -208,7 +251,9 @@ export class SchemaTree {
       this.#unknown === "refuse" || !isObject(written)
         ? written
         : effectiveSchema(written, { path, reading: resource, warnings: this.warnings });
-    const node = { id: this.#nextId++, value, written, verdict: verdictOf(value), path, resource };
+    const verdict = verdictOf(value);
+    const id = this.#nextId++;
+    const node = { id, value, written, verdict, path, resource, scope: NO_SCOPE };
     this.#nodes.set(path, node);
     return node;
   }
@@ -280,6 +325,15 @@ export class SchemaTree {
       anchors.set(id.slice(1), node);
     }
   }
+}
+
+function entered(scope: DynamicScope, resource: Resource): DynamicScope {
+  const more = [...resource.dynamicAnchors].filter((name) => !scope.anchors.has(name));
+  if (more.length === 0) return scope;
+  const added = more.map((name) => [name, resource] as const);
+  const anchors = new Map([...scope.anchors, ...added].sort(([a], [b]) => (a < b ? -1 : 1)));
+  const key = JSON.stringify([...anchors].map(([name, { root }]) => [name, root.id]));
+  return { key, anchors };
 }
 
 function verdictOf(schema: boolean | JsonObject): boolean | undefined {

@@ -176,12 +176,8 @@ export class CaseAnalysis implements SchemaCases {
     }
     const failing = constraints.flatMap((constraint) => constraint.fails());
     if (closing !== undefined) {
-      throw new GrammarError(
-        `Cannot enforce the opposite of "${closing.keyword}": no grammar asks for what it forbids`,
-        {
-          path: `${node.path}/${closing.keyword}`,
-        },
-      );
+      const what = `values that only "${closing.keyword}" forbids`;
+      failing.push([{ kind: "unwritten", what, path: `${node.path}/${closing.keyword}` }]);
     }
     return this.#limit(node, context.type === "object" ? toldApart(node, failing, this) : failing);
   }
@@ -361,7 +357,9 @@ export class CaseAnalysis implements SchemaCases {
   languageOf(conjunction: Conjunction): CodePointAutomaton | undefined {
     const cases = this.casesOfAll(conjunction, "string");
     if (cases.some((one) => one.length === 0)) return undefined;
-    if (cases.flat().some((fact) => fact.kind === "language" && fact.language.content)) {
+    const isUnknown = (fact: Fact) =>
+      fact.kind === "unwritten" || (fact.kind === "language" && fact.language.content);
+    if (cases.flat().some(isUnknown)) {
       throw new GrammarError("Cannot enforce the format of keys: it is no regular language");
     }
     const languages = cases.map((one) => caseLanguage(one, this.spend));

@@ -11,11 +11,25 @@ import { largestOf, smallestOf } from "../../../extremes.ts";
 import { isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { JsonType } from "../json_value.ts";
-import { caseLanguage, distinctLanguages, lengthsOf, listedTexts } from "../keywords/string_keywords.ts";
+import {
+  caseLanguage,
+  distinctLanguages,
+  lengthsOf,
+  listedTexts,
+} from "../keywords/string_keywords.ts";
 import { noNumberFits } from "../numbers/number_language.ts";
 import type { Spend } from "../strings/language.ts";
 import { mergeItems } from "./array_shape.ts";
-import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact, StringFact } from "./facts.ts";
+import {
+  type ArrayFact,
+  type BooleanFact,
+  type Case,
+  EQUAL_ITEMS,
+  type Fact,
+  type NumberFact,
+  type ObjectFact,
+  type StringFact,
+} from "./facts.ts";
 import { allowsKey, memberValue } from "./object_shape.ts";
 import type { SchemaCases } from "./schema_cases.ts";
 
@@ -63,6 +77,10 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
 function noArrayFits(facts: readonly ArrayFact[], analysis: SchemaCases): boolean {
   const { prefix, rest, min, max } = mergeItems(facts, analysis);
   if (min > max) return true;
+  const isRepeated = facts.some(
+    (fact: Fact) => fact.kind === "unwritten" && fact.what === EQUAL_ITEMS,
+  );
+  if (isRepeated && (max < 2 || facts.some(({ kind }) => kind === "unique"))) return true;
   for (let i = 0; i < Math.min(min, prefix.length + 1); i++) {
     if (analysis.isNever(prefix[i] ?? rest)) return true;
   }

@@ -15,7 +15,26 @@ import type { SchemaNode } from "../schema_tree.ts";
 import type { Language } from "../strings/language.ts";
 import type { Conjunction } from "./conjunctions.ts";
 
-export type Fact = BooleanFact | NumberFact | StringFact | ArrayFact | ObjectFact;
+export type Fact = BooleanFact | NumberFact | StringFact | ArrayFact | ObjectFact | UnwrittenFact;
+
+/**
+ * What values there are of, but no grammar writes: they are left out, and told of. A schema that
+ * such a value fits still keeps others of a `oneOf` from having it.
+ */
+export interface UnwrittenFact {
+  readonly kind: "unwritten";
+  /** The values that are left out. */
+  readonly what: string;
+  /** Of the keyword. */
+  readonly path: string;
+}
+
+/** What two equal items of a list are left out as. */
+export const EQUAL_ITEMS = "lists with two equal items";
+
+export function findUnwritten(facts: Case): UnwrittenFact | undefined {
+  return facts.find((fact) => fact.kind === "unwritten");
+}
 
 export type Case = readonly Fact[];
 

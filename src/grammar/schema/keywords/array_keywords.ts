@@ -5,9 +5,14 @@
  */
 
 import { largestOf } from "../../../extremes.ts";
-import { GrammarError } from "../../grammar_error.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
-import type { ArrayFact, Case, ContainsFact, ItemsFact } from "../cases/facts.ts";
+import {
+  type ArrayFact,
+  type Case,
+  type ContainsFact,
+  EQUAL_ITEMS,
+  type ItemsFact,
+} from "../cases/facts.ts";
 import {
   type CaseContext,
   type Constraint,
@@ -45,14 +50,7 @@ export function arrayConstraints(
   if (uniqueItems === true) {
     constraints.push({
       holds: () => [[{ kind: "unique", path: `${path}/uniqueItems` }]],
-      fails: () => {
-        throw new GrammarError(
-          'Cannot enforce the opposite of "uniqueItems": no grammar asks for two equal items',
-          {
-            path: `${path}/uniqueItems`,
-          },
-        );
-      },
+      fails: () => [[{ kind: "unwritten", what: EQUAL_ITEMS, path: `${path}/uniqueItems` }]],
     });
   }
   return constraints;

@@ -131,19 +131,9 @@ class LogicReader {
     return { holds: () => this.#holds(target), fails: () => this.#fails(target) };
   }
 
-  /** With one such anchor in the whole document there is only one thing that it can mean. */
   #dynamicReference(reference: string): Constraint {
-    const { tree } = this.#analysis;
-    const name = reference.slice(reference.indexOf("#") + 1);
-    const target = tree.resolve(this.#node, "$dynamicRef", reference);
-    const isDynamic = target.resource.dynamicAnchors.has(name);
-    if (isDynamic && tree.countDynamicAnchors(name) > 1) {
-      throw new GrammarError(
-        `Cannot enforce "$dynamicRef": several schemas have the dynamic anchor "${name}"`,
-        { path: `${this.#node.path}/$dynamicRef` },
-      );
-    }
-    return this.reference("$dynamicRef", reference);
+    const target = this.#analysis.tree.resolveDynamic(this.#node, "$dynamicRef", reference);
+    return { holds: () => this.#holds(target), fails: () => this.#fails(target) };
   }
 
   #recursiveReference(reference: string): Constraint {

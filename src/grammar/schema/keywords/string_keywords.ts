@@ -6,8 +6,8 @@
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../../automaton/code_points.ts";
-import { type CodePointAutomaton, characters, type Expression, repeat } from "../../expression.ts";
 import { spendEffort } from "../../effort.ts";
+import { type CodePointAutomaton, characters, type Expression, repeat } from "../../expression.ts";
 import type { Case, StringFact } from "../cases/facts.ts";
 import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";

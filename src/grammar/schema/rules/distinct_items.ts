@@ -12,7 +12,12 @@ import { GrammarError } from "../../grammar_error.ts";
 import type { ArrayShape } from "../cases/array_shape.ts";
 import type { CaseAnalysis } from "../cases/cases.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
-import type { BooleanFact, ContainsFact, NumberFact } from "../cases/facts.ts";
+import {
+  type BooleanFact,
+  type ContainsFact,
+  findUnwritten,
+  type NumberFact,
+} from "../cases/facts.ts";
 import { readNumber } from "../json_text.ts";
 import { canonicalText, type JsonObject, keepSpelling } from "../json_value.ts";
 import { caseLanguage } from "../keywords/string_keywords.ts";
@@ -102,7 +107,7 @@ function areApart({ prefix, max }: ArrayShape, analysis: CaseAnalysis): boolean 
 function valuesOf(place: Conjunction, analysis: CaseAnalysis): Map<string, JsonObject> | undefined {
   if (place.never) return new Map();
   const cases = (type: Parameters<CaseAnalysis["casesOfAll"]>[1]) =>
-    analysis.casesOfAll(place, type);
+    analysis.casesOfAll(place, type).filter((one) => findUnwritten(one) === undefined);
   if (cases("array").length + cases("object").length > 0) return undefined;
   const values: JsonObject[] = cases("null").length > 0 ? [{ const: null }] : [];
   for (const facts of cases("boolean")) {

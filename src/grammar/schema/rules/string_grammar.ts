@@ -38,14 +38,15 @@ function contentOf(facts: Case): Expression {
     const { min, max } = lengthsOf(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
+  const isAlone = languages.length === 1 && facts.every(({ kind }) => kind === "language");
   if (languages.some(({ language }) => language.isPlain)) {
-    if (facts.length === 1 && only.holds) {
+    if (isAlone && only.holds) {
       return only.language.content ?? plainExpression(only.language);
     }
     return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
   }
   // A repeat stays one, where an automaton would write it out.
-  if (facts.length === 1 && only.holds) return insideQuotes(only.language.expression);
+  if (isAlone && only.holds) return insideQuotes(only.language.expression);
   return regular(insideJsonString(caseLanguage(facts)));
 }
 

@@ -9,7 +9,14 @@ import { spendEffort } from "../../effort.ts";
 import { mergeItems } from "../cases/array_shape.ts";
 import type { CaseAnalysis } from "../cases/cases.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
-import type { ArrayFact, BooleanFact, Case, NumberFact, ObjectFact } from "../cases/facts.ts";
+import {
+  type ArrayFact,
+  type BooleanFact,
+  type Case,
+  findUnwritten,
+  type NumberFact,
+  type ObjectFact,
+} from "../cases/facts.ts";
 import { mergeMembers } from "../cases/object_shape.ts";
 import { JSON_TYPES, type JsonType } from "../json_value.ts";
 import { caseLanguage } from "../keywords/string_keywords.ts";
@@ -51,6 +58,7 @@ class ValueCount {
 
   #ofCase(type: JsonType, facts: Case, level: number): number {
     spendEffort(CASE_EFFORT);
+    if (findUnwritten(facts) !== undefined) return 0;
     if (facts.length === 0 && type !== "null" && type !== "boolean") return MANY;
     switch (type) {
       case "null":
