@@ -26,6 +26,7 @@ Commands:
   bench_serving                 put a load on a server that runs, and tell its speed
   check_ranks                   try out the transport between ranks, on one machine or several
   build-mpi                     build what ranks talk to MPI through
+  check-schema FILE             tell what a JSON schema means here, and an answer that fits it
   doctor                        tell what this machine has for serving models, and what it lacks
 
 Options:
@@ -53,6 +54,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
     (await import("./commands/bench_serving_command.ts")).benchServingCommand,
   check_ranks: async () => (await import("./commands/check_ranks_command.ts")).checkRanksCommand,
   "build-mpi": async () => (await import("./commands/build_mpi_command.ts")).buildMpiCommand,
+  "check-schema": async () =>
+    (await import("./commands/check_schema_command.ts")).checkSchemaCommand,
   doctor: async () => (await import("./doctor/doctor_command.ts")).doctorCommand,
 };
 

@@ -1,5 +1,5 @@
 /** The commands of the installed program: what they print, where, and how they end. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { freePort, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
@@ -155,6 +155,13 @@ describe("other commands", () => {
     const { code, stdout } = await wisp(["inspect", folder, "--json"]);
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ architecture: "DeepseekV3ForCausalLM" });
+  });
+
+  test("check-schema tells what a schema means", async () => {
+    const file = join(scratch("schema"), "schema.json");
+    writeFileSync(file, '{"type": "object", "required": ["a"], "propertes": {}}');
+    const { code, stdout } = await wisp(["check-schema", file]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('did you mean "properties"?')]);
   });
 
   test.skipIf(process.env.WISP_TEST_FULL !== "1")("tune keeps what it measured", async () => {

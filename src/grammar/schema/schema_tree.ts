@@ -123,6 +123,11 @@ export class SchemaTree {
     this.root = this.#inScope(resource.root, NO_SCOPE);
   }
 
+  /** All schemas that were found, each once. */
+  nodes(): Iterable<SchemaNode> {
+    return this.#nodes.values();
+  }
+
   /** The part of a schema that the tokens lead to. */
   child(node: SchemaNode, ...tokens: readonly (string | number)[]): SchemaNode {
     let value: JsonValue = node.value;

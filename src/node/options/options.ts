@@ -272,6 +272,21 @@ export const DOWNLOAD_OPTIONS = {
   help: HELP,
 } as const satisfies OptionTable;
 
+export const CHECK_SCHEMA_OPTIONS = {
+  jsonWhitespace: ENGINE_OPTIONS.jsonWhitespace,
+  jsonDialect: ENGINE_OPTIONS.jsonDialect,
+  jsonUnknown: ENGINE_OPTIONS.jsonUnknown,
+  jsonOrder: ENGINE_OPTIONS.jsonOrder,
+  json: {
+    flags: ["--json"],
+    kind: "flag",
+    default: false,
+    help: "print JSON",
+    group: OTHER,
+  },
+  help: HELP,
+} as const satisfies OptionTable;
+
 export const INSPECT_OPTIONS = {
   revision: REVISION,
   deviceMemory: {

@@ -11,6 +11,7 @@ import type { CollectedSchema } from "./collection.ts";
 import { CONFIGURATION_FILES } from "./configuration_files.ts";
 import { FUNCTION_TOOLS } from "./function_tools.ts";
 import { HEALTH_RECORDS } from "./health_records.ts";
+import { KINDS_AND_EVENTS } from "./kinds_and_events.ts";
 import { KUBERNETES_RESOURCES } from "./kubernetes_resources.ts";
 import { OPENAPI_COMPONENTS } from "./openapi_components.ts";
 
@@ -20,7 +21,16 @@ const ALL: readonly CollectedSchema[] = [
   ...CONFIGURATION_FILES,
   ...FUNCTION_TOOLS,
   ...HEALTH_RECORDS,
+  ...KINDS_AND_EVENTS,
 ];
+
+/** The same value with the members of its objects the other way round. */
+function turned(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(turned);
+  if (typeof value !== "object" || value === null) return value;
+  const members = Object.entries(value).reverse();
+  return Object.fromEntries(members.map(([key, part]) => [key, turned(part)]));
+}
 
 /** What says which values fit: another implementation. */
 function validatorOf({ $schema, id: _, ...schema }: CollectedSchema["schema"]) {
@@ -39,18 +49,19 @@ describe.each(ALL)("$name", ({ schema, valid, invalid }) => {
   test("every value that fits is accepted, and no other one", () => {
     const fits = validatorOf(schema);
     const accept = acceptorOfSchema(JSON.stringify(schema));
-    const judged = [...valid, ...invalid].map((value) => ({
+    const values = [...valid, ...invalid].flatMap((value) => [value, turned(value)]);
+    const judged = values.map((value) => ({
       text: JSON.stringify(value),
       accepted: accept(JSON.stringify(value)),
     }));
-    const expected = [...valid, ...invalid].map((value) => ({
+    const expected = values.map((value) => ({
       text: JSON.stringify(value),
       accepted: fits(value),
     }));
     expect(judged).toEqual(expected);
     expect(expected.map(({ accepted }) => accepted)).toEqual([
-      ...valid.map(() => true),
-      ...invalid.map(() => false),
+      ...valid.flatMap(() => [true, true]),
+      ...invalid.flatMap(() => [false, false]),
     ]);
   });
 });
