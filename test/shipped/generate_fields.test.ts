@@ -3,6 +3,7 @@
  * answer, or that it is refused and named.
  */
 import { describe, expect, test } from "vitest";
+import { AS_THE_SCHEMAS, keyOrders } from "./support/key_order.ts";
 import {
   type Answer,
   ask,
@@ -153,6 +154,10 @@ const SAMPLING_FIELDS: Readonly<Record<string, () => Promise<unknown>>> = {
   json_schema: async () => {
     const json_schema = JSON.stringify({ enum: ["yes", "no"] });
     expect((await sample({ json_schema })).text).toMatch(/^"(yes|no)"$/);
+  },
+  json_order: async () => {
+    const inOrder = (more: object) => sample({ ...more, json_order: "schema", max_new_tokens: 60 });
+    expect(await keyOrders(async (more) => (await inOrder(more)).text)).toEqual(AS_THE_SCHEMAS);
   },
   json_unknown: async () => {
     const json_schema = JSON.stringify({ enum: ["yes"], enumNames: ["Yes"] });

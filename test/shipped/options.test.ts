@@ -12,6 +12,7 @@ import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
+import * as json from "./support/json_options.ts";
 import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
 import type { Answer } from "./support/server.ts";
@@ -230,18 +231,9 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const { text } = await generate(first, { text: "JSON:", sampling_params });
     expect(text).toMatch(/^\{"a":"b"/);
   },
-  jsonDialect: async () => {
-    // A list of items is a tuple only in the older drafts.
-    const json_schema = '{"type":"array","items":[{"enum":["b"]}],"minItems":1,"maxItems":1}';
-    const sampling_params = { temperature: 0, max_new_tokens: 40, json_schema };
-    expect((await generate(first, { text: "JSON:", sampling_params })).text).toBe('["b"]');
-    expect((await second.post("/generate", { text: "a", sampling_params })).status).toBe(400);
-  },
-  jsonUnknown: async () => {
-    const sampling_params = { temperature: 0, json_schema: '{"enum":["b"],"enumNames":["B"]}' };
-    expect((await generate(first, { text: "a", sampling_params })).text).toBe('"b"');
-    expect((await second.post("/generate", { text: "a", sampling_params })).status).toBe(400);
-  },
+  jsonDialect: () => json.dialect(first, second),
+  jsonUnknown: () => json.unknown(first, second),
+  jsonOrder: () => json.order(first, second),
   memFractionStatic: () => first.sees(/of 2\.00 GiB/),
   deviceMemory: () => first.sees(/device: 4\.00 GiB/),
   kvCacheDtype: () => echoed(first, "kv_cache_dtype", "auto"),

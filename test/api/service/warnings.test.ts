@@ -49,15 +49,29 @@ test.each(Object.entries(BODIES))("a stream of %s tells them with the end", asyn
   expect(JSON.stringify(silent)).not.toContain("warnings");
 });
 
-test.each(Object.entries(BODIES))("%s takes json_unknown", async (path, body) => {
+const READINGS = [
+  {
+    field: "json_unknown",
+    value: "refuse",
+    sampling: { jsonUnknown: "refuse" },
+    names: "ignore, refuse",
+  },
+  { field: "json_order", value: "schema", sampling: { jsonOrder: "schema" }, names: "any, schema" },
+] as const;
+
+const ASKED = Object.entries(BODIES).flatMap(([path, body]) =>
+  READINGS.map((reading) => [path, reading.field, body, reading] as const),
+);
+
+test.each(ASKED)("%s takes %s", async (path, field, body, { value, sampling, names }) => {
   const engine = new ScriptedEngine();
-  const withField = (value: unknown) =>
+  const withField = (name: unknown) =>
     path === "/generate"
-      ? { text: "a", sampling_params: { json_unknown: value } }
-      : { ...body, json_unknown: value };
-  await post(createApp(engine), path, withField("refuse"));
-  expect(engine.requests[0]!.sampling).toMatchObject({ jsonUnknown: "refuse" });
+      ? { text: "a", sampling_params: { [field]: name } }
+      : { ...body, [field]: name };
+  await post(createApp(engine), path, withField(value));
+  expect(engine.requests[0]!.sampling).toMatchObject(sampling);
   const refused = await post(createApp(engine), path, withField("maybe"));
   expect(refused.status).toBe(400);
-  expect(await refused.text()).toContain("json_unknown must be one of ignore, refuse");
+  expect(await refused.text()).toContain(`${field} must be one of ${names}`);
 });

@@ -137,6 +137,8 @@ test("an unknown keyword of a schema is told with its grammar, or refused", asyn
   await expect(complete(engine, strict)).rejects.toThrow("links");
   const odd = { ...request, sampling: { ...request.sampling, jsonUnknown: "maybe" as "refuse" } };
   await expect(complete(engine, odd)).rejects.toThrow("jsonUnknown maybe");
+  const order = { ...request, sampling: { ...request.sampling, jsonOrder: "up" as "any" } };
+  await expect(complete(engine, order)).rejects.toThrow("jsonOrder up");
 });
 
 test("answers stay as they are beside hostile constraints, and the engine goes on", async () => {

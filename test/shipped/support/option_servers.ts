@@ -46,7 +46,7 @@ export function secondArguments(): readonly string[] {
     ["--allowed-hosts", "wisp.test", "--request-memory", "16M"],
     ["--chat-template", template, "--chat-family", "deepseek-v3"],
     ["--disable-activation-quantization", "--quantization-report"],
-    ["--json-unknown", "refuse", "--disable-web-page"],
+    ["--json-unknown", "refuse", "--json-order", "schema", "--disable-web-page"],
     ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
     ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
     ["--speculative-algorithm", "NGRAM", "--speculative-num-steps", "4"],
