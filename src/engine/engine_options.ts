@@ -9,7 +9,7 @@ import type { WeightSource } from "../checkpoint/source.ts";
 import type { JsonOrder, JsonUnknown } from "../constraint.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
-import type { GrammarBackend } from "../grammar/constraints/backends.ts";
+import type { GrammarBackend } from "../grammar/constraints/backend_names.ts";
 import type { Dialect } from "../grammar/schema/dialect.ts";
 import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";

@@ -6,7 +6,7 @@
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import { JSON_ORDERS, JSON_UNKNOWN } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
-import { type GrammarBackend, requireBackend } from "../grammar/constraints/backends.ts";
+import { type GrammarBackend, requireBackend } from "../grammar/constraints/backend_names.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
 import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
 import {

@@ -226,7 +226,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     expect((await generate(first, { text: "a", sampling_params })).text).toBe("yes");
   },
   jsonWhitespace: async () => {
-    const json_schema = '{"type":"object","properties":{"a":{"enum":["b"]}},"required":["a"]}';
+    const properties = '"properties":{"a":{"enum":["b"]}},"additionalProperties":false';
+    const json_schema = `{"type":"object",${properties},"required":["a"]}`;
     const sampling_params = { temperature: 1, max_new_tokens: 60, json_schema };
     const { text } = await generate(first, { text: "JSON:", sampling_params });
     expect(text).toMatch(/^\{"a":"b"/);

@@ -11,7 +11,7 @@ import {
   type GenerationRequest,
   type SamplingParams,
 } from "../../generation.ts";
-import { type GrammarBackend, requireSupported } from "../../grammar/constraints/backends.ts";
+import { type GrammarBackend, requireSupported } from "../../grammar/constraints/backend_names.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";

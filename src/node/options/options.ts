@@ -8,7 +8,7 @@
 import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
 import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
-import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backends.ts";
+import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";

@@ -6,7 +6,9 @@ import Ajv from "ajv";
 import Ajv2020 from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { describe, expect, test } from "vitest";
-import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
+import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
+import { seededRandom, TextSampler } from "../samples/sample_text.ts";
+import { acceptorOf, acceptorOfSchema } from "../samples/schema_acceptance.ts";
 import type { CollectedSchema } from "./collection.ts";
 import { CONFIGURATION_FILES } from "./configuration_files.ts";
 import { FUNCTION_TOOLS } from "./function_tools.ts";
@@ -24,6 +26,9 @@ const ALL: readonly CollectedSchema[] = [
   ...KINDS_AND_EVENTS,
 ];
 
+/** Texts that are drawn from each grammar. */
+const DRAWN = 25;
+
 /** The same value with the members of its objects the other way round. */
 function turned(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(turned);
@@ -33,9 +38,12 @@ function turned(value: unknown): unknown {
 }
 
 /** What says which values fit: another implementation. */
-function validatorOf({ $schema, id: _, ...schema }: CollectedSchema["schema"]) {
+function validatorOf(
+  { $schema, id: _, ...schema }: CollectedSchema["schema"],
+  more: { readonly validateFormats?: boolean } = {},
+) {
   const isOld = typeof $schema === "string" && $schema.includes("draft-0");
-  const options = { strict: false, logger: false } as const;
+  const options = { strict: false, logger: false, ...more } as const;
   const ajv = isOld ? new Ajv(options) : new Ajv2020(options);
   (addFormats as unknown as (ajv: Ajv | Ajv2020) => void)(ajv);
   ajv.addFormat("uint8", {
@@ -45,7 +53,7 @@ function validatorOf({ $schema, id: _, ...schema }: CollectedSchema["schema"]) {
   return ajv.compile(schema);
 }
 
-describe.each(ALL)("$name", ({ schema, valid, invalid }) => {
+describe.each(ALL)("$name", ({ name, schema, valid, invalid }) => {
   test("every value that fits is accepted, and no other one", () => {
     const fits = validatorOf(schema);
     const accept = acceptorOfSchema(JSON.stringify(schema));
@@ -63,5 +71,18 @@ describe.each(ALL)("$name", ({ schema, valid, invalid }) => {
       ...valid.flatMap(() => [true, true]),
       ...invalid.flatMap(() => [false, false]),
     ]);
+  });
+
+  test("what is drawn from its grammar fits, and the automaton accepts it", () => {
+    // Formats are left to their own tests: those of the validator are narrower than their standards.
+    const fits = validatorOf(schema, { validateFormats: false });
+    const grammar = jsonSchemaGrammar(JSON.stringify(schema));
+    const accept = acceptorOf(grammar);
+    const sampler = new TextSampler(grammar, seededRandom(name.length));
+    for (let i = 0; i < DRAWN; i++) {
+      const text = sampler.sample()!;
+      if (sampler.mayRepeat && !accept(text)) continue;
+      expect([text, accept(text), fits(JSON.parse(text))]).toEqual([text, true, true]);
+    }
   });
 });
