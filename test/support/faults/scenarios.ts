@@ -154,11 +154,11 @@ const PROFILE: Sent = [
 const IMAGES: readonly Scenario[] =
   VISION_MODEL === undefined
     ? []
-    : [false, true].map((isRemote) => ({
-        name: `images${isRemote ? " behind ports" : ""}`,
+    : [{}, { isRemote: true }, { isSlow: true }].map((kind) => ({
+        name: ["images", ...Object.keys(kind)].join(", "),
+        ...kind,
         folder: VISION_MODEL!,
         options: { maxTotalTokens: 2048, pageSize: 4 },
-        isRemote,
         isLong: true,
         waves: [
           {
