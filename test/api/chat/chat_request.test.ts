@@ -98,7 +98,7 @@ describe("messages", () => {
     [[{ content: "x" }], "Cannot read the message: messages[0].role is missing"],
     [[{ role: "bot", content: "x" }], "messages[0].role must be one of system, developer"],
     [[{ role: "user" }], "messages[0].content must be a string or a list of parts"],
-    [[{ role: "user", content: 1 }], "messages[0].content must be a string or a list of text"],
+    [[{ role: "user", content: 1 }], "messages[0].content must be a string or a list of parts"],
     [[{ role: "user", content: [] }], "messages[0].content cannot be empty"],
     [[{ role: "user", content: ["x"] }], 'messages[0].content[0] must be an object, got "x"'],
     [
