@@ -152,6 +152,11 @@ export interface GenerationRequest {
   readonly constraint?: Constraint;
   /** How the model writes down thoughts, where those come before what is constrained. */
   readonly thinking?: Thinking;
+  /**
+   * Tokens of a thought at most: the mark that ends it then follows, whatever the model would have
+   * said. A whole number; 0 ends it at once. Only with `thinking`. Default: as many as there is room for.
+   */
+  readonly maxThinkingTokens?: number;
   /** Asks for log-probabilities. */
   readonly logprobs?: LogprobOptions;
   /** Names the request in logs and for `abort`; the engine invents one when absent. */

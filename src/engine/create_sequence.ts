@@ -18,6 +18,7 @@ import {
   type Sampling,
 } from "./sample/sampling_params.ts";
 import { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
+import { thinkingLimitOf } from "./sample/thinking_limit.ts";
 import { type ChunkStream, requireInterval } from "./schedule/chunk_stream.ts";
 import { requirePriority } from "./schedule/schedule_policy.ts";
 import { Sequence } from "./schedule/sequence.ts";
@@ -136,6 +137,7 @@ function createSequence(
         spelling: request.logprobs === undefined ? context.spelling : undefined,
         onKnown: context.onMaskKnown,
       }),
+    thinkingLimit: thinkingLimitOf(request, { ...text, vocabularySize }),
     logitProcessors: request.logitProcessors,
     drafts: drafting && {
       drafter: drafting.createDrafter(),

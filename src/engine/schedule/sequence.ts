@@ -18,14 +18,12 @@ import type { RadixNode } from "../../cache/radix_cache.ts";
 import type { FinishReason, GenerationChunk, GrammarCompilation } from "../../generation.ts";
 import { acceptedPath } from "../../speculation/draft_nodes.ts";
 import { acceptedOfChain } from "../../speculation/verify.ts";
-import type { Detokenizer } from "../../text/detokenizer.ts";
 import {
   type GrammarState,
   type SequenceGrammar,
   SPELLED_TOGETHER,
 } from "../grammar/sequence_grammar.ts";
 import type { PromptEmbeddings } from "../prompt_embeddings.ts";
-import type { LogitProcessor } from "../sample/logit_processor.ts";
 import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { Sampling } from "../sample/sampling_params.ts";
 import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
@@ -34,42 +32,11 @@ import { StopStrings } from "../sample/stop.ts";
 import type { SavedPages } from "./saved_pages.ts";
 import {
   type DraftedRow,
-  type DraftOptions,
   LEAST_LEFT,
   SequenceDrafts,
   type VerifiedDrafts,
 } from "./sequence_drafts.ts";
-
-export interface SequenceOptions {
-  readonly requestId: string;
-  /** Prefixes are shared with sequences of the same partition only. */
-  readonly partition?: string | undefined;
-  /** Those with a higher one start first. Default 0. */
-  readonly priority?: number | undefined;
-  readonly prompt: readonly number[];
-  /** What the prompt's rows start from when its ids are no tokens. */
-  readonly embeddings?: PromptEmbeddings | undefined;
-  readonly sampling: Sampling;
-  /** Completion tokens at most, context and cache considered. */
-  readonly maxNewTokens: number;
-  /** Ids that end the sequence unless `ignoreEos`. */
-  readonly eosTokenIds: ReadonlySet<number>;
-  readonly detokenizer: Detokenizer;
-  /** Absent when the request asks for no log-probabilities. */
-  readonly logprobs?: SequenceLogprobs | undefined;
-  /** What its text must match. Default: anything. */
-  readonly grammar?: SequenceGrammar | undefined;
-  /** Change the logits before each draw. Default none. */
-  readonly logitProcessors?: readonly LogitProcessor[] | undefined;
-  /** Drafts its tokens. Default: a step gives it one token. */
-  readonly drafts?: DraftOptions | undefined;
-  /** Tokens at its prompt's beginning that are to be stored. Default 0. */
-  readonly storedLength?: number | undefined;
-  /** Takes each chunk as it comes. */
-  readonly onChunk: (chunk: GenerationChunk) => void;
-  /** Takes the error that ended the sequence instead of a last chunk. */
-  readonly onError: (error: unknown) => void;
-}
+import type { SequenceOptions } from "./sequence_options.ts";
 
 const NO_DRAFTS: readonly number[] = [];
 
@@ -186,10 +153,19 @@ export class Sequence {
   /** Whether the row after a token in flight can be prepared, and may be wanted. */
   get runsAhead(): boolean {
     if (this.#tokensLeft <= 0 || this.#rows.needTokens || this.grammar !== undefined) return false;
+    if (!this.#isFarFromLimit) return false;
     if (this.drafting === undefined) return true;
     if (this.drafting.continues && this.#rows.needDrafts(this.length, this.promptLength))
       return false;
     return !this.drafting.isWaited && !this.drafting.isCountedDown(this.#tokensLeft);
+  }
+
+  /** Whether whatever the steps in flight and the next one give leaves its thought within its limit. */
+  get #isFarFromLimit(): boolean {
+    const { thinkingLimit } = this.#options;
+    if (thinkingLimit === undefined) return true;
+    const { slack = 0, most = 0 } = this.drafting ?? {};
+    return thinkingLimit.left - this.pending - slack > most;
   }
 
   /** Whether a token may be sampled now, as far as the tokens before it are known. */
@@ -207,8 +183,14 @@ export class Sequence {
     const position = this.length - 1 + drafted.length;
     const logprobs = this.logprobs?.sampledRow();
     const row = this.#rows.next(this, { position, drafted, drawnBefore, logprobs });
-    if (this.grammar === undefined) return row;
-    return { ...row, mask: this.grammar.maskBehind(node) };
+    const { thinkingLimit } = this.#options;
+    if (this.grammar === undefined && thinkingLimit === undefined) return row;
+    const mask = this.grammar?.maskBehind(node);
+    // Near the limit no row is made before the tokens in front of it are known: this token is the only one.
+    const forced = this.pending === 1 ? thinkingLimit?.mask : undefined;
+    // A grammar that knows of no thought here has the last word.
+    const isAllowed = forced !== undefined && (mask?.some((word, i) => word & forced[i]!) ?? true);
+    return { ...row, mask: isAllowed ? forced : mask };
   }
 
   /** The prompt's row at `position`, to be scored. */
@@ -279,7 +261,8 @@ export class Sequence {
 
   #follow(tokens: readonly number[], proposed?: readonly number[]): void {
     if (this.finish !== null) return;
-    const room = this.maxNewTokens - this.completionLength - 1;
+    const left = this.#options.thinkingLimit?.left ?? Number.POSITIVE_INFINITY;
+    const room = Math.min(this.maxNewTokens - this.completionLength, left) - 1;
     this.drafting?.clear();
     const drafts =
       tokens.length > 0 ? this.drafting?.propose(this.tokens, { room, proposed }) : undefined;
@@ -317,6 +300,7 @@ export class Sequence {
   #take(token: number): void {
     const { detokenizer } = this.#options;
     this.tokens.push(token);
+    this.#options.thinkingLimit?.push(token);
     this.finish = this.#finishAt(token);
     // A token that ends the sequence has no text of its own; one at the length limit does.
     const endsByToken = this.finish?.type === "stop" && !this.sampling.noStopTrim;

@@ -159,6 +159,11 @@ export class SequenceDrafts {
     return { from: this.#newest.made!.place, slack: this.slack };
   }
 
+  /** Drafts that one step verifies at most. */
+  get most(): number {
+    return this.#options.most;
+  }
+
   /** Drafts that the newest step in flight makes, as far as the next one verifies them. */
   get coming(): number {
     return Math.min(this.#newest.made?.count ?? 0, this.#options.most);

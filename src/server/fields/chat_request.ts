@@ -3,22 +3,21 @@
  *
  * @module
  */
-import { textOf } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import {
-  type ChatMessage,
-  type ChatToolCall,
-  constraintsIn,
-  type GenerationRequest,
-  type ModelDescription,
-  type SamplingParams,
+import type {
+  ChatMessage,
+  ChatToolCall,
+  GenerationRequest,
+  ModelDescription,
+  SamplingParams,
 } from "../../generation.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
-import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/message_parser.ts";
+import type { MessageParserOptions } from "../../text/message_parser.ts";
 import { requirePlaces } from "../queue_room.ts";
-import type { MessageForms, ServerContext } from "../server_context.ts";
+import type { ServerContext } from "../server_context.ts";
 import { readStreamOptions, type StreamOptions } from "../wire/usage.ts";
 import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
+import { type Conversation, conversationRequest, withModelDefaults } from "./conversation.ts";
 import { ItemLimit, MAX_MESSAGE_ITEMS, readName, requireName } from "./field_limits.ts";
 import {
   IDLE_CALLED_FUNCTION_FIELDS,
@@ -35,8 +34,8 @@ import {
   readOpenaiSampling,
   readSeed,
 } from "./sampling_fields.ts";
-import { asksToThink, readThinking } from "./thinking_fields.ts";
-import { readTools, toolConstraint } from "./tool_fields.ts";
+import { readThinking } from "./thinking_fields.ts";
+import { readTools } from "./tool_fields.ts";
 
 export interface ChatBody extends StreamOptions {
   /** One for each choice. */
@@ -80,21 +79,11 @@ export async function readChatBody(body: unknown, context: ServerContext): Promi
   const modelName = readName(fields, "model") || servedModelName;
   const requestId = readName(fields, "rid");
   if (requestId === "") throw new InvalidRequestError("rid cannot be empty", "rid");
-  const templateVariables = readThinking(fields, { model, forms });
+  const { templateVariables, maxThinkingTokens } = readThinking(fields, { model, forms });
   const continueFinalMessage = fields.boolean("continue_final_message") || undefined;
-  const parsing = present<MessageParserOptions>({
-    ...forms,
-    tools: tools.names,
-    separatesReasoning: fields.boolean("separate_reasoning"),
-    streamsReasoning: fields.boolean("stream_reasoning"),
-    wantsThinking: asksToThink(templateVariables),
-    continued: continueFinalMessage && textOf(messages.at(-1)!.content),
-  });
-  // Who reads the calls out of the content needs their marks.
-  const showsMarks = tools.shown !== undefined && forms.toolCalls === undefined;
-  const sampling = readSampling(fields, { model, marks: marksOf(parsing), showsMarks });
-  refuseTwoForms(sampling, { isCallEnforced: tools.enforced !== undefined, forms });
-  const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);
+  const separatesReasoning = fields.boolean("separate_reasoning");
+  const streamsReasoning = fields.boolean("stream_reasoning");
+  const sampling = readSampling(fields, model);
   const cacheSalt = readCacheSalt(fields);
   const storePrefix = readStorePrefix(fields, { model });
   const priority = fields.integer("priority");
@@ -103,15 +92,16 @@ export async function readChatBody(body: unknown, context: ServerContext): Promi
   const isMeasured = fields.boolean("log_metrics");
   fields.end();
   const images = await written.read();
-  const request = present<GenerationRequest>({
+  const conversation = present<Conversation>({
     messages,
     images,
-    tools: tools.shown,
+    tools,
     templateVariables,
     continueFinalMessage,
+    separatesReasoning,
+    streamsReasoning,
+    maxThinkingTokens,
     sampling,
-    constraint,
-    thinking: thinkingOf(parsing),
     logprobs,
     requestId,
     cacheSalt,
@@ -119,55 +109,23 @@ export async function readChatBody(body: unknown, context: ServerContext): Promi
     isMeasured,
     priority,
   });
+  const form = "response_format, regex or ebnf";
+  const { request, parsing } = conversationRequest(conversation, { forms, form });
   const requests = withSamples([request], samples);
   const groups = requestGroups([requestId], { samples });
   return { requests, groups, rid: requestId, model: modelName, stream, parsing, ...streamOptions };
 }
 
-/** The form of calls and that of a text are two grammars, and gpt-oss wraps its texts in messages. */
-function refuseTwoForms(
-  sampling: SamplingParams,
-  { isCallEnforced, forms }: { readonly isCallEnforced: boolean; readonly forms: MessageForms },
-): void {
-  if (constraintsIn(sampling).length === 0) return;
-  if (isCallEnforced) {
-    throw new UnsupportedError(
-      "response_format, regex or ebnf",
-      "the request also has tool calls that are enforced",
-    );
-  }
-  if (forms.reasoning === "gpt-oss" || forms.toolCalls === "gpt-oss") {
-    throw new UnsupportedError(
-      "response_format, regex or ebnf",
-      "answers of gpt-oss are messages on channels",
-    );
-  }
-}
-
-interface ChatSampling {
-  readonly model: ModelDescription;
-  /** Special tokens that parsers need in the text. */
-  readonly marks: readonly string[];
-  /** Whether the text has all special tokens unless the request says otherwise. */
-  readonly showsMarks: boolean;
-}
-
-function readSampling(fields: Fields, { model, marks, showsMarks }: ChatSampling): SamplingParams {
-  const { defaults } = model;
+function readSampling(fields: Fields, model: ModelDescription): SamplingParams {
   const shared = readOpenaiSampling(fields, model);
-  const asked = readLimit(fields);
-  const maxNewTokens = asked === undefined ? (defaults.maxNewTokens ?? null) : asked;
-  return present<SamplingParams>({
-    ...(showsMarks && { skipSpecialTokens: false }),
+  const asked = present<SamplingParams>({
     ...shared,
-    temperature: shared.temperature ?? defaults.temperature ?? 1,
-    topP: shared.topP ?? defaults.topP ?? 1,
-    topK: shared.topK ?? defaults.topK,
-    maxNewTokens,
-    minNewTokens: readMinNewTokens(fields, "min_tokens", maxNewTokens),
+    maxNewTokens: readLimit(fields),
     seed: readSeed(fields, "seed"),
-    shownSpecialTokens: marks.length === 0 ? undefined : marks,
   });
+  const sampling = withModelDefaults(asked, model);
+  const minNewTokens = readMinNewTokens(fields, "min_tokens", sampling.maxNewTokens);
+  return present<SamplingParams>({ ...sampling, minNewTokens });
 }
 
 /** OpenAI's newer name for the limit wins over the older one. */

@@ -1,6 +1,6 @@
 /**
  * Fields by which a chat request says how much the model is to think -> variables of its chat
- * template, which is where models are told so.
+ * template, which is where models are told so, and the limit at which a thought ends.
  *
  * @module
  */
@@ -28,18 +28,23 @@ const EFFORTS = ["none", "low", "medium", "high"];
 /** Those that clients know. */
 const ALL_EFFORTS = [...EFFORTS, "minimal", "xhigh"];
 
+/** What a request says of thinking. */
+export interface AskedThinking {
+  readonly templateVariables: Variables | undefined;
+  readonly maxThinkingTokens: number | undefined;
+}
+
 /**
- * The variables of `chat_template_kwargs`, and those that `reasoning_effort` and `reasoning` stand for.
- * An effort is no more than a hint, so where the model's template knows none it is ignored.
+ * The variables of `chat_template_kwargs`, those that `reasoning_effort`, `reasoning` and `thinking`
+ * stand for, and the limit of `max_thinking_tokens`. An effort is no more than a hint, so where the
+ * model's template knows none it is ignored.
  *
- * @throws {UnsupportedError} where thinking cannot be turned on or off as it is asked for.
+ * @throws {UnsupportedError} where thinking cannot be turned on or off, or limited, as it is asked for.
  */
-export function readThinking(
-  fields: Fields,
-  options: ThinkingFieldsOptions,
-): Variables | undefined {
+export function readThinking(fields: Fields, options: ThinkingFieldsOptions): AskedThinking {
   const given = readTemplateVariables(fields) ?? {};
-  const wanted = wantedVariables(fields, options);
+  const { limit, ...asked } = readWish(fields);
+  const wanted = wishedVariables(asked, options);
   const contradicted = Object.keys(wanted).find(
     (name) => Object.hasOwn(given, name) && given[name] !== wanted[name],
   );
@@ -51,7 +56,10 @@ export function readThinking(
     );
   }
   const all = { ...wanted, ...given };
-  return Object.keys(all).length === 0 ? undefined : all;
+  return {
+    templateVariables: Object.keys(all).length === 0 ? undefined : all,
+    maxThinkingTokens: limit && thinkingLimit(limit, options),
+  };
 }
 
 /** Variables for the chat template; it checks their names. */
@@ -68,45 +76,126 @@ export function asksToThink(variables: Variables = {}): boolean {
   return SWITCHES.some((name) => variables[name] === true);
 }
 
-function wantedVariables(fields: Fields, options: ThinkingFieldsOptions): Variables {
-  const reasoning = fields.object("reasoning");
-  const enabled = reasoning?.boolean("enabled");
-  const inner = reasoning && readEffort(reasoning, "effort");
-  reasoning?.end();
-  const effort = readEffort(fields, EFFORT) ?? inner;
-  if (inner !== undefined && inner !== effort) {
-    throw new InvalidRequestError(
-      `Cannot use reasoning.effort: it contradicts ${EFFORT}`,
-      "reasoning.effort",
-    );
-  }
-  if (enabled !== undefined && effort !== undefined && enabled === (effort === "none")) {
-    const message = `Cannot use reasoning.enabled: it contradicts the effort ${JSON.stringify(effort)}`;
-    throw new InvalidRequestError(message, "reasoning.enabled");
-  }
-  const isOn = enabled ?? (effort === "none" ? false : undefined);
-  const field = enabled === undefined ? EFFORT : "reasoning.enabled";
-  const ignored = () => fields.ignore(reasoning === undefined ? EFFORT : "reasoning");
-  return {
-    ...(isOn !== undefined && switchVariables(isOn, { ...options, field, ignored })),
-    ...(effort !== undefined && effortVariable(effort, { ...options, field, ignored })),
-  };
-}
-
-function readEffort(fields: Fields, name: string): string | undefined {
-  const effort = fields.string(name);
-  if (effort === undefined || ALL_EFFORTS.includes(effort)) return effort;
-  throw outOfRange(fields.path(name), `one of ${EFFORTS.join(", ")}`, effort);
-}
-
-interface WishOptions extends ThinkingFieldsOptions {
-  /** The field that errors blame. */
+/** One thing that a request wishes, and the field that says it. */
+export interface Wish<T> {
+  readonly value: T;
+  /** Its path, which errors blame. */
   readonly field: string;
-  /** Is called where a wish has no effect. */
+  /** Is called where it has no effect. */
   readonly ignored: () => void;
 }
 
-function switchVariables(isOn: boolean, { model, forms, field, ignored }: WishOptions): Variables {
+export interface ThinkingWishes {
+  readonly isOn?: Wish<boolean> | undefined;
+  readonly effort?: Wish<string> | undefined;
+}
+
+interface ThinkingWish extends ThinkingWishes {
+  readonly limit?: Wish<number> | undefined;
+}
+
+function readWish(fields: Fields): ThinkingWish {
+  const reasoning = fields.object("reasoning");
+  const thinking = fields.object("thinking");
+  const limits = [
+    readLimit(fields, "max_thinking_tokens"),
+    reasoning && readLimit(reasoning, "max_tokens"),
+    thinking && readLimit(thinking, "budget_tokens"),
+  ];
+  const switches = [reasoning && readSwitch(reasoning), thinking && readThinkingType(thinking)];
+  const efforts = [readEffort(fields, EFFORT), reasoning && readEffort(reasoning, "effort")];
+  reasoning?.end();
+  thinking?.end();
+  const effort = theOne(efforts);
+  const isOn = theOne(switches);
+  if (isOn !== undefined && effort !== undefined && isOn.value === (effort.value === "none")) {
+    throw contradiction(isOn.field, effort.field);
+  }
+  const isOff = effort?.value === "none" ? { ...effort, value: false } : undefined;
+  return { isOn: isOn ?? isOff, effort, limit: theOne(limits) };
+}
+
+/** The first of them, which the others have to agree with. */
+function theOne<T>(wishes: readonly (Wish<T> | undefined)[]): Wish<T> | undefined {
+  const [first, ...others] = wishes.filter((one) => one !== undefined);
+  const other = others.find(({ value }) => value !== first!.value);
+  if (other !== undefined) throw contradiction(other.field, first!.field);
+  return first;
+}
+
+function contradiction(field: string, other: string): InvalidRequestError {
+  return new InvalidRequestError(`Cannot use ${field}: it contradicts ${other}`, field);
+}
+
+/** The field as a wish; undefined when it is absent. */
+export function wish<T>(fields: Fields, name: string, value: T | undefined): Wish<T> | undefined {
+  if (value === undefined) return undefined;
+  const field = fields.path(name);
+  return { value, field, ignored: () => fields.ignore(field) };
+}
+
+function readLimit(fields: Fields, name: string): Wish<number> | undefined {
+  return wish(fields, name, fields.integer(name, { min: 0 }));
+}
+
+function readSwitch(reasoning: Fields): Wish<boolean> | undefined {
+  return wish(reasoning, "enabled", reasoning.boolean("enabled"));
+}
+
+/** Of `thinking`: "adaptive" leaves it to the model, which "enabled" allows it to. */
+export function readThinkingType(thinking: Fields): Wish<boolean> | undefined {
+  const type = thinking.string("type");
+  if (type === undefined || type === "adaptive") return undefined;
+  if (type === "enabled" || type === "disabled") return wish(thinking, "type", type === "enabled");
+  throw outOfRange(thinking.path("type"), "one of enabled, disabled, adaptive", type);
+}
+
+function readEffort(fields: Fields, name: string): Wish<string> | undefined {
+  const effort = fields.string(name);
+  if (effort === undefined || ALL_EFFORTS.includes(effort)) return wish(fields, name, effort);
+  throw outOfRange(fields.path(name), `one of ${EFFORTS.join(", ")}`, effort);
+}
+
+/**
+ * The variables of the model's chat template that wishes stand for.
+ *
+ * @throws {UnsupportedError} where thinking cannot be turned on or off as it is asked for.
+ */
+export function wishedVariables(
+  { isOn, effort }: ThinkingWishes,
+  options: ThinkingFieldsOptions,
+): Variables {
+  return {
+    ...(isOn !== undefined && switchVariables(isOn, options)),
+    ...(effort !== undefined && effortVariable(effort, options)),
+  };
+}
+
+/**
+ * The tokens after which a thought ends; undefined for a model that is not known to think.
+ *
+ * @throws {UnsupportedError} where the server does not know where a thought begins and ends.
+ */
+export function thinkingLimit(
+  { value, field, ignored }: Wish<number>,
+  { model, forms }: ThinkingFieldsOptions,
+): number | undefined {
+  if (forms.reasoning !== undefined && forms.reasoning !== "gpt-oss") return value;
+  if (forms.reasoning === undefined && parsersOf(model.family).reasoning === undefined) {
+    ignored();
+    return undefined;
+  }
+  const reason =
+    forms.reasoning === undefined
+      ? "the server has no --reasoning-parser"
+      : "thoughts of gpt-oss are messages on channels";
+  throw new UnsupportedError(field, reason, { field });
+}
+
+function switchVariables(
+  { value: isOn, field, ignored }: Wish<boolean>,
+  { model, forms }: ThinkingFieldsOptions,
+): Variables {
   const read = SWITCHES.filter((name) => model.thinkingVariables.includes(name));
   if (read.length > 0) return Object.fromEntries(read.map((name) => [name, isOn]));
   if (isOn ? thinkingOf(forms)?.isOpen : !thinksUnasked({ model, forms })) {
@@ -126,12 +215,15 @@ function thinksUnasked({ model, forms }: ThinkingFieldsOptions): boolean {
   return form !== undefined && form !== "deepseek-v3";
 }
 
-function effortVariable(effort: string, { model, ignored }: WishOptions): Variables {
+function effortVariable(
+  { value: effort, field, ignored }: Wish<string>,
+  { model }: ThinkingFieldsOptions,
+): Variables {
   if (effort === "none") return {};
   if (!model.thinkingVariables.includes(EFFORT)) {
     ignored();
     return {};
   }
   if (EFFORTS.includes(effort)) return { [EFFORT]: effort };
-  throw outOfRange(EFFORT, `one of ${EFFORTS.join(", ")}`, effort);
+  throw outOfRange(field, `one of ${EFFORTS.join(", ")}`, effort);
 }

@@ -67,7 +67,7 @@ describe("how much to think", () => {
       expect(told).toEqual(["reasoning_effort"]);
       const body = { reasoning: { effort: reasoning_effort } };
       expect(await variables(body, ["thinking"], { onIdleField })).toBeUndefined();
-      expect(told).toEqual(["reasoning_effort", "reasoning"]);
+      expect(told).toEqual(["reasoning_effort", "reasoning.effort"]);
     },
   );
 
@@ -92,7 +92,13 @@ describe("how much to think", () => {
     [{ reasoning_effort: "most" }, "reasoning_effort must be one of none, low, medium, high"],
     [{ reasoning: { effort: 1 } }, "reasoning.effort must be a string, got 1"],
     [{ reasoning: { enabled: "yes" } }, "reasoning.enabled must be true or false"],
-    [{ reasoning: { max_tokens: 1 } }, "Cannot use reasoning.max_tokens: it is not a known field"],
+    [{ reasoning: { most: 1 } }, "Cannot use reasoning.most: it is not a known field"],
+    [{ thinking: { type: "on" } }, "thinking.type must be one of enabled, disabled, adaptive"],
+    [{ max_thinking_tokens: -1 }, "max_thinking_tokens must be at least 0, got -1"],
+    [
+      { max_thinking_tokens: 2, thinking: { budget_tokens: 3 } },
+      "Cannot use thinking.budget_tokens: it contradicts max_thinking_tokens",
+    ],
     [
       { reasoning: { effort: "low" }, reasoning_effort: "high" },
       "Cannot use reasoning.effort: it contradicts",
@@ -113,6 +119,44 @@ describe("how much to think", () => {
     const body = { reasoning: { enabled: true }, chat_template_kwargs: { thinking: false } };
     expect(await variables(body, ["thinking"])).toBe(
       "Cannot use chat_template_kwargs.thinking: it contradicts reasoning_effort or reasoning",
+    );
+  });
+});
+
+describe("how many tokens a thought may have", () => {
+  const messages = [{ role: "user", content: "hello" }];
+  const limit = async (body: object, options: AppOptions = {}, family = "unknown") => {
+    const engine = new ScriptedEngine({ model: { family } });
+    const response = await post(createApp(engine, options), PATH, { messages, ...body });
+    if (response.status !== 200) return errorMessage(response);
+    return engine.requests[0]!.maxThinkingTokens;
+  };
+  const names = [
+    { max_thinking_tokens: 7 },
+    { reasoning: { max_tokens: 7 } },
+    { thinking: { type: "adaptive", budget_tokens: 7 } },
+    { max_thinking_tokens: 7, reasoning: { max_tokens: 7 } },
+  ];
+
+  test.each(names)("is said by %j", async (body) => {
+    expect(await limit(body, { reasoningParser: "qwen3" })).toBe(7);
+    expect(await limit({}, { reasoningParser: "qwen3" })).toBeUndefined();
+  });
+
+  test("says nothing to a model that does not think", async () => {
+    const told: string[] = [];
+    const onIdleField = (name: string) => void told.push(name);
+    expect(await limit({ reasoning: { max_tokens: 7 } }, { onIdleField })).toBeUndefined();
+    expect(told).toEqual(["reasoning.max_tokens"]);
+  });
+
+  test("is refused where it is not known where a thought ends", async () => {
+    expect(await limit({ max_thinking_tokens: 7 }, {}, "deepseek-r1")).toBe(
+      "Cannot use max_thinking_tokens: the server has no --reasoning-parser",
+    );
+    const harmony = { reasoningParser: "gpt-oss" } as const;
+    expect(await limit({ thinking: { budget_tokens: 7 } }, harmony)).toBe(
+      "Cannot use thinking.budget_tokens: thoughts of gpt-oss are messages on channels",
     );
   });
 });
