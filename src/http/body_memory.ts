@@ -76,6 +76,11 @@ export class BodyShare {
     this.#whole = whole;
   }
 
+  /** Bytes that it takes now. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
   /** Whether the answer goes on after its handler. */
   get isKept(): boolean {
     return this.#isKept;

@@ -18,7 +18,16 @@ export interface EventStreamOptions<T> {
   readonly failure: (error: unknown) => unknown;
   /** Called once the stream is over, for whatever reason. Default: nothing is. */
   readonly ended?: () => void;
+  /** Default "data". */
+  readonly form?: EventForm;
 }
+
+/**
+ * How events stand on the wire: "data" as a line `data:` each, with `[DONE]` behind the last one;
+ * "named" with their `type` in a line `event:` before it, and nothing behind the last one; "lines" as
+ * a line of JSON each.
+ */
+export type EventForm = "data" | "named" | "lines";
 
 /** An event whose JSON is written already, or begins with what is. */
 export class JsonText {
@@ -33,23 +42,47 @@ export class JsonText {
 }
 
 const HEADERS: Readonly<Record<string, string>> = {
-  "content-type": "text/event-stream",
   "cache-control": "no-cache",
   // Reverse proxies collect small pieces unless told not to.
   "x-accel-buffering": "no",
 };
 
-const DONE = "data: [DONE]\n\n";
+interface Framing {
+  readonly contentType: string;
+  readonly before: (event: unknown) => string;
+  readonly behind: string;
+  /** Behind the last event. */
+  readonly done: string;
+}
 
-/** Sends each event as one `data:` line, then `data: [DONE]`. Items are pulled as they are read. */
+const EVENTS = "text/event-stream";
+
+const FRAMINGS: Readonly<Record<EventForm, Framing>> = {
+  data: {
+    contentType: EVENTS,
+    before: () => "data: ",
+    behind: "\n\n",
+    done: "data: [DONE]\n\n",
+  },
+  named: {
+    contentType: EVENTS,
+    before: (event) => `event: ${(event as { readonly type: string }).type}\ndata: `,
+    behind: "\n\n",
+    done: "",
+  },
+  lines: { contentType: "application/x-ndjson", before: () => "", behind: "\n", done: "" },
+};
+
+/** Sends each event in the form that is asked for. Items are pulled as they are read. */
 export function eventStream<T>(
   items: AsyncIterable<T>,
-  { events, last = () => [], failure, ended = () => {} }: EventStreamOptions<T>,
+  { events, last = () => [], failure, ended = () => {}, form = "data" }: EventStreamOptions<T>,
 ): Response {
   const iterator = items[Symbol.asyncIterator]();
   const encoder = new TextEncoder();
+  const framing = FRAMINGS[form];
   /** What is left to write of the last item. */
-  let pieces = frames([]);
+  let pieces = frames([], framing);
   let isEnding = false;
   let left = false;
 
@@ -73,7 +106,7 @@ export function eventStream<T>(
           const { done, value } = await iterator.next();
           if (left) return;
           isEnding = done === true;
-          pieces = done ? frames(last(), DONE) : frames(events(value));
+          pieces = done ? frames(last(), framing, framing.done) : frames(events(value), framing);
         }
       } catch (error) {
         // The fault may lie in `events`, in which case the iterator does not know of it.
@@ -84,7 +117,7 @@ export function eventStream<T>(
         }
         if (left) return;
         if (!isAbort(error)) {
-          for (const text of frames([failure(error)], DONE))
+          for (const text of frames([failure(error)], framing, framing.done))
             controller.enqueue(encoder.encode(text));
         }
         controller.close();
@@ -96,7 +129,7 @@ export function eventStream<T>(
       await iterator.return?.();
     },
   });
-  return new Response(body, { headers: HEADERS });
+  return new Response(body, { headers: { "content-type": framing.contentType, ...HEADERS } });
 }
 
 /** A client that leaves may be known by its signal before it cancels the body: it wants no news. */
@@ -105,20 +138,24 @@ function isAbort(error: unknown): boolean {
 }
 
 /** The events as they stand on the wire: together, but for what is long. */
-function* frames(events: readonly unknown[], end = ""): Generator<string, void> {
+function* frames(
+  events: readonly unknown[],
+  { before, behind: behindEach }: Framing,
+  end = "",
+): Generator<string, void> {
   let text = "";
   for (const event of events) {
     const isBegun = event instanceof JsonText;
     const rest: unknown = isBegun ? event.rest : event;
     // What is written already ends where the rest, an object, has its opening brace.
     const cut = isBegun ? 1 : 0;
-    text += isBegun ? `data: ${event.json}` : "data: ";
+    text += isBegun ? before(event) + event.json : before(event);
     if (isLong(rest)) {
       yield text;
       yield* behind(cut, jsonPieces(rest));
       text = "";
     } else if (!isBegun || rest !== undefined) text += JSON.stringify(rest).slice(cut);
-    text += "\n\n";
+    text += behindEach;
   }
   if (text + end !== "") yield text + end;
 }

@@ -14,7 +14,7 @@ import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import { ByteBudget } from "./byte_budget.ts";
-import { ENDPOINTS, type Endpoint, pathsOf } from "./endpoints.ts";
+import { ENDPOINTS, type Endpoint, MESSAGES_PATHS, pathsOf } from "./endpoints.ts";
 import { type RequestDefaults, withDefaults } from "./fields/request_defaults.ts";
 import { type AuthOptions, requireKey } from "./guard/auth.ts";
 import { type HostOptions, requireKnownHost } from "./guard/hosts.ts";
@@ -23,12 +23,14 @@ import { allowOrigins } from "./guard/origins.ts";
 import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
 import { refuseChangesByPages } from "./guard/state_changes.ts";
 import { LiveRequests } from "./live_requests.ts";
+import { answerMessagesErrors } from "./messages/messages_errors.ts";
 import { modelNameOf } from "./model_name.ts";
 import { GenerationRate } from "./observe/generation_rate.ts";
 import { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
 import { type EngineObserver, observe } from "./observe/observe.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
+import { ResponseStore } from "./responses/response_store.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import { serveWebPage, type WebPage } from "./routes/web_page.ts";
 import type { MessageForms, ServerContext } from "./server_context.ts";
@@ -120,6 +122,7 @@ export function createApp(engine: GenerationEngine, options: AppOptions = {}): H
 /** What every request goes through before its endpoint, in this order. */
 function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions): void {
   app.use(identifyAnswers);
+  for (const path of MESSAGES_PATHS) app.use(path, answerMessagesErrors);
   for (const handler of requireKnownHost(options)) app.use(handler);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
   // It asks the visitor for the key itself, and its files say nothing of the server.
@@ -172,6 +175,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   return {
     engine: withDefaults(observed, options.requestDefaults ?? {}),
     rate,
+    responses: new ResponseStore(),
     live: new LiveRequests(),
     logprobMemory: new ByteBudget("memory for log-probabilities", LOGPROB_BYTES),
     lifecycle,

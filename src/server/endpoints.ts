@@ -12,16 +12,18 @@ import { handleFlushCache } from "./routes/flush_cache.ts";
 import { handleGenerate } from "./routes/generate.ts";
 import { handleHealth } from "./routes/health.ts";
 import { handleHealthGenerate } from "./routes/health_generate.ts";
+import { handleCountTokens, handleMessages } from "./routes/messages.ts";
 import { handleMetrics } from "./routes/metrics.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
 import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
+import { handleResponse, handleResponses } from "./routes/responses.ts";
 import { loadInfo, modelInfo, serverInfo } from "./routes/server_info.ts";
 import { handleDetokenize, handleTokenize } from "./routes/tokenize.ts";
 import type { ServerContext } from "./server_context.ts";
 
 export interface Endpoint {
-  readonly methods: readonly ("GET" | "POST" | "PUT")[];
+  readonly methods: readonly ("DELETE" | "GET" | "POST" | "PUT")[];
   /** Its names, which all do the same. */
   readonly paths: readonly string[];
   /** @param id What stands for `:id` in the path; empty where it has none. */
@@ -49,6 +51,10 @@ export const ENDPOINTS: readonly Endpoint[] = [
   },
   { methods: ["POST"], paths: ["/v1/chat/completions"], handle: handleChatCompletions },
   { methods: ["POST"], paths: ["/v1/completions"], handle: handleCompletions },
+  { methods: ["POST"], paths: ["/v1/responses"], handle: handleResponses },
+  { methods: ["GET", "DELETE"], paths: ["/v1/responses/:id"], handle: handleResponse },
+  { methods: ["POST"], paths: ["/v1/messages"], handle: handleMessages },
+  { methods: ["POST"], paths: ["/v1/messages/count_tokens"], handle: handleCountTokens },
   { methods: ["GET"], paths: ["/v1/models"], handle: listModels },
   {
     methods: ["GET"],
@@ -96,6 +102,9 @@ export const ENDPOINTS: readonly Endpoint[] = [
   { methods: ["GET", "POST"], paths: ["/start_profile"], handle: handleStartProfile, key: "admin" },
   { methods: ["GET", "POST"], paths: ["/stop_profile"], handle: handleStopProfile, key: "admin" },
 ];
+
+/** Those whose errors are in Anthropic's shape. */
+export const MESSAGES_PATHS = ["/v1/messages", "/v1/messages/count_tokens"];
 
 /** The paths of those endpoints that `wanted` is true of. */
 export function pathsOf(wanted: (endpoint: Endpoint) => boolean): readonly string[] {

@@ -14,6 +14,7 @@ import type { GenerationRate } from "./observe/generation_rate.ts";
 import type { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
 import type { ProfileControl } from "./observe/profile_control.ts";
+import type { ResponseStore } from "./responses/response_store.ts";
 
 /** How the model writes what is no plain text. */
 export interface MessageForms {
@@ -36,6 +37,8 @@ export interface ServerContext {
   readonly engine: GenerationEngine;
   /** How fast it generates. */
   readonly rate: GenerationRate;
+  /** Responses that may be asked for again. */
+  readonly responses: ResponseStore;
   /** What is being answered. */
   readonly live: LiveRequests;
   /** What answers hold of log-probabilities until their clients have them. */

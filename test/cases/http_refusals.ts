@@ -214,9 +214,14 @@ const ONCE: readonly HttpCase[] = [
     path: "/v1/models",
     headers: { authorization: "Bearer kk" },
     options: { apiKey: "k" },
-    ...flat(401, "AuthenticationError", "the key in its header Authorization is not the server's", {
-      word: "invalid_api_key",
-    }),
+    ...flat(
+      401,
+      "AuthenticationError",
+      "the key in its header Authorization or x-api-key is not the server's",
+      {
+        word: "invalid_api_key",
+      },
+    ),
   },
   {
     name: "the key of a user where an admin's is asked for",

@@ -29,6 +29,7 @@ import type { Sampling } from "../sample/sampling_params.ts";
 import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
 import { SequenceRows } from "../sample/sequence_rows.ts";
 import { StopStrings } from "../sample/stop.ts";
+import type { SequenceOptions } from "../sequence_options.ts";
 import type { SavedPages } from "./saved_pages.ts";
 import {
   type DraftedRow,
@@ -36,7 +37,6 @@ import {
   SequenceDrafts,
   type VerifiedDrafts,
 } from "./sequence_drafts.ts";
-import type { SequenceOptions } from "./sequence_options.ts";
 
 const NO_DRAFTS: readonly number[] = [];
 

@@ -19,7 +19,7 @@ export const ACCESS_OPTIONS = {
     kind: "string",
     value: "KEY",
     defaultText: "none: every client that reaches the server may use it",
-    help: "ask for the header Authorization: Bearer KEY on every path but /health, /health_generate, /metrics and the files of the page at /",
+    help: "ask for the header Authorization: Bearer KEY, or x-api-key: KEY, on every path but /health, /health_generate, /metrics and the files of the page at /",
     group: ACCESS,
   },
   adminApiKey: {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import { InvalidRequestError } from "../../errors.ts";
 import type {
   ChatMessage,
   ChatToolCall,

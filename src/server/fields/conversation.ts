@@ -50,7 +50,7 @@ export function conversationRequest(
     separatesReasoning,
     streamsReasoning,
     wantsThinking: asksToThink(templateVariables),
-    continued: continueFinalMessage && textOf(messages.at(-1)!.content),
+    continued: continueFinalMessage ? textOf(messages.at(-1)!.content) : undefined,
   });
   refuseTwoForms(sampling, { form, isCallEnforced: tools.enforced !== undefined, forms });
   const constraint = tools.enforced && toolConstraint(tools.enforced, forms.toolCalls);

@@ -41,6 +41,20 @@ const CALLER_FIELDS: IdleFields = {
   user: ANYTHING,
 };
 
+/** Those of them that `/v1/responses` acts on. */
+const RESPONSES_OWN: ReadonlySet<string> = new Set(["metadata", "store"]);
+
+/** What may be asked for beside an answer and is never in one; thoughts are there unencrypted. */
+const NOT_IN_ANSWERS: ReadonlySet<string> = new Set([
+  "reasoning.encrypted_content",
+  "file_search_call.results",
+  "web_search_call.results",
+  "web_search_call.action.sources",
+  "computer_call_output.output.image_url",
+  "code_interpreter_call.outputs",
+  "message.input_image.image_url",
+]);
+
 /** Fields of prefill/decode disaggregation, of adapters and of sessions. */
 const DEPLOYMENT_FIELDS: IdleFields = {
   bootstrap_host: NOTHING,
@@ -188,3 +202,87 @@ export const IDLE_TOOL_CALL_FIELDS: IdleFields = NOTES;
 
 /** `parsed_arguments` is what the `openai` client reads from `arguments`. */
 export const IDLE_CALLED_FUNCTION_FIELDS: IdleFields = { ...NOTES, parsed_arguments: ANYTHING };
+
+/** Fields of `/v1/messages` and of its blocks and tools. */
+export const IDLE_MESSAGES_FIELDS: IdleFields = {
+  cache_control: ANYTHING,
+  container: NOTHING,
+  context_management: keepsContext,
+  diagnostics: ANYTHING,
+  inference_geo: ANYTHING,
+  mcp_servers: isEmpty,
+  metadata: ANYTHING,
+  service_tier: ANYTHING,
+  speed: ANYTHING,
+  user_profile_id: ANYTHING,
+  workspace_id: ANYTHING,
+};
+
+/** Agents say that thoughts stay in the conversation, which they do. */
+function keepsContext(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { edits = [], ...others } = value;
+  if (!isEmpty(others) || !Array.isArray(edits)) return false;
+  return edits.every(
+    (edit) => isObject(edit) && edit.type === "clear_thinking_20251015" && edit.keep === "all",
+  );
+}
+
+export const IDLE_BLOCK_FIELDS: IdleFields = { ...NOTES, citations: isOff, toolset_name: NOTHING };
+
+/** What documents and texts would be quoted by, none or turned off. */
+function isOff(value: unknown): boolean {
+  return isEmpty(value) || (isObject(value) && value.enabled === false);
+}
+
+export const IDLE_TOOL_USE_FIELDS: IdleFields = {
+  ...NOTES,
+  caller: (value) => isObject(value) && value.type === "direct",
+  toolset_name: NOTHING,
+};
+
+export const IDLE_FLAT_TOOL_FIELDS: IdleFields = {
+  ...NOTES,
+  allowed_callers: (value) =>
+    isEmpty(value) || (Array.isArray(value) && String(value) === "direct"),
+  defer_loading: OFF,
+  eager_input_streaming: ANYTHING,
+  input_examples: isEmpty,
+};
+
+/** Fields of `/v1/responses` and of its items. */
+export const IDLE_RESPONSES_FIELDS: IdleFields = {
+  ...Object.fromEntries(Object.entries(CALLER_FIELDS).filter(([name]) => !RESPONSES_OWN.has(name))),
+  background: OFF,
+  client_metadata: ANYTHING,
+  context_management: isEmpty,
+  conversation: NOTHING,
+  include: (value) =>
+    Array.isArray(value) && value.every((name) => NOT_IN_ANSWERS.has(String(name))),
+  // Of tools of the server's own, of which there are none.
+  max_tool_calls: ANYTHING,
+  moderation: NOTHING,
+  prompt: NOTHING,
+  prompt_cache_options: ANYTHING,
+  stream_options: ANYTHING,
+  top_logprobs: [0],
+  truncation: ["disabled"],
+};
+
+export const IDLE_ITEM_FIELDS: IdleFields = {
+  caller: (value) => isObject(value) && value.type === "direct",
+  id: ANYTHING,
+  namespace: NOTHING,
+  phase: ANYTHING,
+  status: ANYTHING,
+};
+
+export const IDLE_ITEM_PART_FIELDS: IdleFields = { annotations: ANYTHING, logprobs: ANYTHING };
+
+/** How thoughts are told to a client, which here are told as they are. */
+export const IDLE_REASONING_FIELDS: IdleFields = {
+  context: ["auto"],
+  generate_summary: ANYTHING,
+  mode: ["standard"],
+  summary: ANYTHING,
+};

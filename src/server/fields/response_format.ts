@@ -58,16 +58,23 @@ function readStructuralTag(format: Fields): string {
 
 function readJsonSchema(format: Fields): boolean | Readonly<Record<string, unknown>> {
   const given = format.object("json_schema");
-  const schema = given?.value("schema");
-  if (given === undefined || schema === undefined) {
-    const path = `${format.path("json_schema")}.schema`;
-    throw new InvalidRequestError(`Cannot read ${NAME}: ${path} is missing`, path);
-  }
-  // These describe the schema to the caller.
+  if (given?.value("schema") === undefined) throw noSchema(`${format.path("json_schema")}.schema`);
+  const schema = readSchemaFormat(given);
+  given.end();
+  return schema;
+}
+
+/** A schema and what describes it to the caller. */
+export function readSchemaFormat(given: Fields): boolean | Readonly<Record<string, unknown>> {
   given.string("name");
   given.string("description");
   given.boolean("strict");
-  given.end();
+  const schema = given.value("schema");
+  if (schema === undefined) throw noSchema(given.path("schema"));
   if (typeof schema === "boolean" || isObject(schema)) return schema;
   throw wrongType(given.path("schema"), "an object, true or false", schema);
+}
+
+function noSchema(path: string): InvalidRequestError {
+  return new InvalidRequestError(`Cannot read ${path.split(".")[0]}: ${path} is missing`, path);
 }

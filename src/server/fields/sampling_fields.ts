@@ -71,21 +71,28 @@ export function readSharedSampling(fields: Fields, model: VocabularySize): Sampl
   // It changes the texts of tokenizers that have no fast form; every tokenizer that loads here has one.
   fields.boolean("spaces_between_special_tokens");
   return present<SamplingParams>({
-    temperature: fields.number("temperature", { min: 0 }),
-    topP: fields.number("top_p", { above: 0, max: 1 }),
+    ...readDraw(fields),
     topK: readTopK(fields),
     minP: fields.number("min_p", { min: 0, max: 1 }),
     frequencyPenalty: fields.number("frequency_penalty", { min: -2, max: 2 }),
     presencePenalty: fields.number("presence_penalty", { min: -2, max: 2 }),
     repetitionPenalty: fields.number("repetition_penalty", { min: 0, max: 2 }),
     logitBias: readLogitBias(fields, model),
-    stop: readStop(fields),
+    stop: readStop(fields, "stop"),
     stopTokenIds: readStopTokenIds(fields, model),
     ignoreEos: fields.boolean("ignore_eos"),
     noStopTrim: fields.boolean("no_stop_trim"),
     skipSpecialTokens: fields.boolean("skip_special_tokens"),
     jsonUnknown: readName(fields, "json_unknown", JSON_UNKNOWN),
     jsonOrder: readName(fields, "json_order", JSON_ORDERS),
+  });
+}
+
+/** What every interface has. */
+export function readDraw(fields: Fields): Pick<SamplingParams, "temperature" | "topP"> {
+  return present<SamplingParams>({
+    temperature: fields.number("temperature", { min: 0 }),
+    topP: fields.number("top_p", { above: 0, max: 1 }),
   });
 }
 
@@ -164,16 +171,17 @@ function readLogitBias(
   return biases;
 }
 
-function readTopK(fields: Fields): number | undefined {
+export function readTopK(fields: Fields): number | undefined {
   const topK = fields.integer("top_k");
   if (topK === undefined || topK === -1 || topK >= 1) return topK;
   throw outOfRange(fields.path("top_k"), "-1 or at least 1", topK);
 }
 
-function readStop(fields: Fields): string | readonly string[] | undefined {
-  const value = fields.value("stop");
+/** A stop string or a list of them. */
+export function readStop(fields: Fields, name: string): string | readonly string[] | undefined {
+  const value = fields.value(name);
   if (value === undefined) return undefined;
-  const path = fields.path("stop");
+  const path = fields.path(name);
   const isList = Array.isArray(value);
   if (isList && value.length > MAX_STOPS) throw outOfRange(path, STOPS_RULE, value);
   const stops = isList

@@ -12,6 +12,7 @@ import { parsersOf } from "../../text/family_parsers.ts";
 import { thinkingOf } from "../../text/message_parser.ts";
 import type { MessageForms } from "../server_context.ts";
 import { requireShortJson } from "./field_limits.ts";
+import { IDLE_REASONING_FIELDS } from "./idle_fields.ts";
 
 export interface ThinkingFieldsOptions {
   readonly model: ModelDescription;
@@ -104,6 +105,7 @@ function readWish(fields: Fields): ThinkingWish {
   ];
   const switches = [reasoning && readSwitch(reasoning), thinking && readThinkingType(thinking)];
   const efforts = [readEffort(fields, EFFORT), reasoning && readEffort(reasoning, "effort")];
+  reasoning?.takeIdle(IDLE_REASONING_FIELDS);
   reasoning?.end();
   thinking?.end();
   const effort = theOne(efforts);

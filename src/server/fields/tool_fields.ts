@@ -25,7 +25,7 @@ export interface RequestTools {
 
 export type EnforcedCalls = Omit<ToolConstraint, "format">;
 
-interface Tool {
+export interface Tool {
   /** What the chat template is given of it. */
   readonly shown: object;
   readonly name: string;
@@ -35,14 +35,27 @@ interface Tool {
   readonly isStrict: boolean;
 }
 
-/**
- * The fields `tools`, `tool_choice` and `parallel_tool_calls`. With the choice "none" the model does
- * not get to know the tools, with a tool chosen by name it knows of no other.
- */
+/** What is to be called: of a string "auto" leaves it to the model. */
+export type ToolChoice = "none" | "auto" | "required" | Tool;
+
+/** The fields `tools`, `tool_choice` and `parallel_tool_calls`. */
 export function readTools(fields: Fields): RequestTools {
   const tools = readToolList(fields);
   const choice = readChoice(fields, tools);
   const parallel = fields.boolean("parallel_tool_calls") ?? true;
+  return requestTools(tools, { choice, parallel });
+}
+
+/**
+ * With the choice "none" the model does not get to know the tools, with a tool chosen by name it knows
+ * of no other.
+ *
+ * @param options `parallel`: whether an answer may have several calls.
+ */
+export function requestTools(
+  tools: readonly Tool[],
+  { choice, parallel }: { readonly choice: ToolChoice; readonly parallel: boolean },
+): RequestTools {
   if (tools.length === 0 || choice === "none") {
     return { shown: undefined, names: [], enforced: undefined };
   }
@@ -115,9 +128,7 @@ export function readToolNames(fields: Fields): readonly string[] {
 }
 
 function readToolList(fields: Fields): readonly Tool[] {
-  const tools = readShortList(fields, "tools", MAX_TOOLS) ?? [];
-  requireShortJson(tools, fields.path("tools"), MAX_TEMPLATE_UNITS);
-  return tools.map((tool, i) => readTool(fields.within(tool, fields.path(`tools[${i}]`))));
+  return readToolFields(fields).map(readTool);
 }
 
 /** Fields that are not known here are for the chat template. */
@@ -145,7 +156,7 @@ function shownPart(part: Fields): object {
 }
 
 /** "none", "auto", "required", or the one tool that must be called. */
-function readChoice(fields: Fields, tools: readonly Tool[]): "none" | "auto" | "required" | Tool {
+function readChoice(fields: Fields, tools: readonly Tool[]): ToolChoice {
   const choice = fields.value("tool_choice") ?? "auto";
   if (choice === "none" || choice === "auto") return choice;
   if (typeof choice !== "string" && !isObject(choice)) {
@@ -154,12 +165,7 @@ function readChoice(fields: Fields, tools: readonly Tool[]): "none" | "auto" | "
   if (typeof choice === "string" && choice !== "required") {
     throw outOfRange("tool_choice", "none, auto, required or an object with a function", choice);
   }
-  if (tools.length === 0) {
-    throw new InvalidRequestError(
-      "Cannot use tool_choice: it asks for a call, but the request has no tools",
-      "tool_choice",
-    );
-  }
+  requireTools(tools);
   if (choice === "required") return choice;
   const named = fields.within(choice, "tool_choice");
   const type = named.string("type") ?? "function";
@@ -168,7 +174,47 @@ function readChoice(fields: Fields, tools: readonly Tool[]): "none" | "auto" | "
   const name = requireString(called.value("name"), called.path("name"));
   called.end();
   named.end();
+  return toolNamed(name, { tools, path: called.path("name") });
+}
+
+/** @throws {InvalidRequestError} when there is none. */
+export function toolNamed(
+  name: string,
+  { tools, path }: { readonly tools: readonly Tool[]; readonly path: string },
+): Tool {
   const tool = tools.find((one) => one.name === name);
   if (tool !== undefined) return tool;
-  throw outOfRange(called.path("name"), "the name of one of the tools", name);
+  throw outOfRange(path, "the name of one of the tools", name);
+}
+
+/** @throws {InvalidRequestError} when a call is asked for and there is nothing to call. */
+export function requireTools(tools: readonly Tool[]): void {
+  if (tools.length > 0) return;
+  throw new InvalidRequestError(
+    "Cannot use tool_choice: it asks for a call, but the request has no tools",
+    "tool_choice",
+  );
+}
+
+/** A tool as other interfaces spell it: a name, a description and a schema beside each other. */
+export function readFlatTool(tool: Fields, schemaField: string): Tool {
+  const name = requireName(tool.value("name"), tool.path("name"));
+  if (name === "") {
+    throw new InvalidRequestError(`${tool.path("name")} cannot be empty`, tool.path("name"));
+  }
+  const description = tool.string("description");
+  tool.object(schemaField);
+  const parameters = tool.value(schemaField);
+  const isStrict = tool.boolean("strict") ?? false;
+  tool.end();
+  const told = Object.entries({ name, description, parameters });
+  const called = Object.fromEntries(told.filter(([, value]) => value !== undefined));
+  return { shown: { type: "function", function: called }, name, parameters, isStrict };
+}
+
+/** The field `tools` as a list that is not too long to be shown to a model. */
+export function readToolFields(fields: Fields): readonly Fields[] {
+  const tools = readShortList(fields, "tools", MAX_TOOLS) ?? [];
+  requireShortJson(tools, fields.path("tools"), MAX_TEMPLATE_UNITS);
+  return tools.map((tool, i) => fields.within(tool, fields.path(`tools[${i}]`)));
 }

@@ -51,19 +51,21 @@ export function requireKey(options: AuthOptions, { open, admin }: KeyPaths): Mid
     const isAdmin = adminApiKey !== undefined && admin.includes(path);
     const isOpen = method === "OPTIONS" || open.some((begin) => path.startsWith(begin));
     if (isOpen || (apiKey === undefined && !isAdmin)) return next();
-    const token = bearerToken(req.header("authorization"));
-    if (isSame(token, adminApiKey)) return next();
-    if (!isSame(token, apiKey)) return unauthorized(req, token);
+    // Clients of Anthropic's interface have a header of their own.
+    const shown = [bearerToken(req.header("authorization")), req.header("x-api-key") ?? ""];
+    const shows = (key: string | undefined) => shown.some((token) => isSame(token, key));
+    if (shows(adminApiKey)) return next();
+    if (!shows(apiKey)) return unauthorized(req, shown);
     return isAdmin ? forbidden(req, "it takes the admin's key") : next();
   };
 }
 
 /** For a client that has shown no key that the server knows. */
-function unauthorized(call: Call, token: string): Response {
+function unauthorized(call: Call, shown: readonly string[]): Response {
   const problem =
-    token === ""
-      ? "it takes the server's key, in the header Authorization: Bearer KEY"
-      : "the key in its header Authorization is not the server's";
+    shown.join("") === ""
+      ? "it takes the server's key, in the header Authorization: Bearer KEY or x-api-key: KEY"
+      : "the key in its header Authorization or x-api-key is not the server's";
   return refusal(call, { code: "unauthorized", word: "Unauthorized", problem });
 }
 

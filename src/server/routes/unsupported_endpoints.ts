@@ -7,7 +7,6 @@
 
 const EMBEDDINGS = "no model that makes embeddings can be served";
 const SCORES = "prompts are not scored against each other; /generate has log-probabilities";
-const NO_RESPONSES = "answers are not stored; /v1/chat/completions answers conversations";
 const OTHER_INTERFACE = "it is another interface; /v1/chat/completions answers conversations";
 const WEIGHTS = "weights stay as they were loaded";
 const ADAPTERS = "no adapters can be loaded";
@@ -32,11 +31,8 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/rerank", SCORES],
   ["/ping", "/health tells how the server is"],
   ["/v1/loads", "/get_load tells how much there is to do"],
-  ["/v1/responses", NO_RESPONSES],
-  ["/v1/responses/:id", NO_RESPONSES],
-  ["/v1/responses/:id/cancel", NO_RESPONSES],
-  ["/v1/messages", OTHER_INTERFACE],
-  ["/v1/messages/count_tokens", OTHER_INTERFACE],
+  ["/v1/responses/:id/cancel", "no response is made in the background"],
+  ["/v1/responses/:id/input_items", "a response is kept without its input"],
   ["/api/chat", OTHER_INTERFACE],
   ["/api/generate", OTHER_INTERFACE],
   ["/invocations", OTHER_INTERFACE],

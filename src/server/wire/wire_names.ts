@@ -7,7 +7,7 @@ import { ContextLengthError, InvalidRequestError } from "../../errors.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { isObject } from "../../http/fields.ts";
 
-type Endpoint = "generate" | "chat" | "completions" | "tokenize";
+type Endpoint = "generate" | "chat" | "completions" | "messages" | "responses" | "tokenize";
 
 /** Paths of fields that one thing can come from; the last one where the client gave none of them. */
 type Candidates = readonly string[];
@@ -32,6 +32,8 @@ const FIELDS: Readonly<Record<Endpoint, Readonly<Record<string, Candidates>>>> =
     minNewTokens: ["min_tokens"],
     maxNewTokens: ["n_predict", "max_tokens"],
   },
+  messages: { maxNewTokens: ["max_tokens"], continueFinalMessage: ["messages"] },
+  responses: { maxNewTokens: ["max_output_tokens"] },
   tokenize: {
     continueFinalMessage: ["continue_final_message"],
     templateVariables: ["chat_template_kwargs"],
@@ -43,6 +45,8 @@ const PROMPTS: Readonly<Record<Endpoint, Candidates>> = {
   generate: ["input_embeds", "input_ids", "text"],
   chat: ["messages"],
   completions: ["prompt"],
+  messages: ["messages"],
+  responses: ["input"],
   tokenize: ["messages", "prompt"],
 };
 
@@ -61,6 +65,8 @@ const GRAMMAR_FIELDS: Readonly<Record<Endpoint, Candidates>> = {
   generate: GRAMMARS.map((name) => `sampling_params.${name}`),
   chat: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format", "tools"],
   completions: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format"],
+  messages: ["output_config.format", "tools"],
+  responses: ["text.format", "tools"],
   tokenize: [],
 };
 

@@ -44,7 +44,7 @@ describe("with a key", () => {
     expect(refused.status).toBe(401);
     const message =
       `Unauthorized: cannot ${method} ${path}: it takes the server's key, in the header ` +
-      "Authorization: Bearer KEY";
+      "Authorization: Bearer KEY or x-api-key: KEY";
     const forms = { message, type: "AuthenticationError", status: 401, word: "invalid_api_key" };
     const expected = path.startsWith("/v1/") ? bothForms(forms) : { error: "Unauthorized" };
     expect(await refused.json()).toEqual(expected);

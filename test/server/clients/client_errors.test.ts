@@ -45,7 +45,7 @@ const SENTENCES = {
   embeddings: "Cannot use /v1/embeddings: no model that makes embeddings can be served",
   tooLong: "The input (5000 tokens) is longer than the model's context length (4096 tokens)",
   tooMany: "This model's maximum context length is 4096 tokens",
-  noKey: "the key in its header Authorization is not the server's",
+  noKey: "the key in its header Authorization or x-api-key is not the server's",
   lost: "The GPU was lost",
 };
 

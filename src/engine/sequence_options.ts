@@ -3,15 +3,15 @@
  *
  * @module
  */
-import type { GenerationChunk } from "../../generation.ts";
-import type { Detokenizer } from "../../text/detokenizer.ts";
-import type { SequenceGrammar } from "../grammar/sequence_grammar.ts";
-import type { PromptEmbeddings } from "../prompt_embeddings.ts";
-import type { LogitProcessor } from "../sample/logit_processor.ts";
-import type { Sampling } from "../sample/sampling_params.ts";
-import type { SequenceLogprobs } from "../sample/sequence_logprobs.ts";
-import type { ThinkingLimit } from "../sample/thinking_limit.ts";
-import type { DraftOptions } from "./sequence_drafts.ts";
+import type { GenerationChunk } from "../generation.ts";
+import type { Detokenizer } from "../text/detokenizer.ts";
+import type { SequenceGrammar } from "./grammar/sequence_grammar.ts";
+import type { PromptEmbeddings } from "./prompt_embeddings.ts";
+import type { LogitProcessor } from "./sample/logit_processor.ts";
+import type { Sampling } from "./sample/sampling_params.ts";
+import type { SequenceLogprobs } from "./sample/sequence_logprobs.ts";
+import type { ThinkingLimit } from "./sample/thinking_limit.ts";
+import type { DraftOptions } from "./schedule/sequence_drafts.ts";
 
 export interface SequenceOptions {
   readonly requestId: string;

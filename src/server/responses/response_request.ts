@@ -1,0 +1,192 @@
+/**
+ * Body of `/v1/responses` -> a `GenerationRequest`, and what its answer repeats of it.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../../errors.ts";
+import { type ChatMessage, newRequestId, type SamplingParams } from "../../generation.ts";
+import {
+  Fields,
+  isObject,
+  outOfRange,
+  present,
+  requireString,
+  wrongType,
+} from "../../http/fields.ts";
+import type { MessageParserOptions } from "../../text/message_parser.ts";
+import {
+  type Conversation,
+  conversationRequest,
+  withModelDefaults,
+} from "../fields/conversation.ts";
+import { readName, requireShortJson } from "../fields/field_limits.ts";
+import { IDLE_FLAT_TOOL_FIELDS, IDLE_RESPONSES_FIELDS } from "../fields/idle_fields.ts";
+import { readSchemaFormat } from "../fields/response_format.ts";
+import { readDraw } from "../fields/sampling_fields.ts";
+import { readThinking } from "../fields/thinking_fields.ts";
+import {
+  type RequestTools,
+  readFlatTool,
+  readToolFields,
+  requestTools,
+  requireTools,
+  type Tool,
+  type ToolChoice,
+  toolNamed,
+} from "../fields/tool_fields.ts";
+import type { IdentifiedRequests } from "../live_requests.ts";
+import type { ServerContext } from "../server_context.ts";
+import { readInput } from "./response_input.ts";
+import type { StoredResponse } from "./response_store.ts";
+
+/** UTF-16 units of the JSON of `metadata`, which answers repeat. */
+export const MAX_METADATA_UNITS = 16_384;
+
+export interface ResponseBody extends IdentifiedRequests {
+  readonly id: string;
+  readonly stream: boolean;
+  /** Whether it is kept for later requests. */
+  readonly store: boolean;
+  /** How the answer is taken apart. */
+  readonly parsing: MessageParserOptions;
+  /** What the answer says of its request. */
+  readonly echo: object;
+  /** What was said before the answer, without instructions. */
+  readonly messages: readonly ChatMessage[];
+  readonly previous: StoredResponse | undefined;
+}
+
+/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
+export function readResponseBody(body: unknown, context: ServerContext): ResponseBody {
+  const { engine, forms, onIdle, responses } = context;
+  const fields = new Fields(body, { onIdle });
+  fields.takeIdle(IDLE_RESPONSES_FIELDS);
+  const input = readInput(fields);
+  const previousId = readName(fields, "previous_response_id");
+  const previous = previousId === undefined ? undefined : responses.previous(previousId);
+  const messages = [...(previous?.messages ?? []), ...input];
+  const instructions = fields.string("instructions");
+  const system = instructions === undefined ? [] : [{ role: "system", content: instructions }];
+  const tools = readTools(fields);
+  const id = `resp_${newRequestId()}`;
+  const options = { model: engine.model, forms };
+  const { templateVariables, maxThinkingTokens } = readThinking(fields, options);
+  const asked = present<SamplingParams>({
+    ...readDraw(fields),
+    jsonSchema: readTextFormat(fields),
+    maxNewTokens: fields.integer("max_output_tokens", { min: 1 }),
+  });
+  const sampling = withModelDefaults(asked, engine.model);
+  const stream = fields.boolean("stream") ?? false;
+  const store = fields.boolean("store") ?? true;
+  const echo = echoOf(fields, { context, sampling, previousId, store });
+  fields.end();
+  const conversation = present<Conversation>({
+    messages: [...system, ...messages],
+    tools,
+    templateVariables,
+    maxThinkingTokens,
+    sampling,
+    requestId: id,
+  });
+  const { request, parsing } = conversationRequest(conversation, { forms, form: "text.format" });
+  const requests = [request];
+  return { requests, groups: new Map(), id, stream, store, parsing, echo, messages, previous };
+}
+
+interface EchoOptions {
+  readonly context: ServerContext;
+  readonly sampling: SamplingParams;
+  readonly previousId: string | undefined;
+  readonly store: boolean;
+}
+
+/** The request's own words, and what stands where it has none. */
+function echoOf(fields: Fields, { context, sampling, previousId, store }: EchoOptions): object {
+  const metadata = fields.value("metadata") ?? {};
+  if (!isObject(metadata)) throw wrongType("metadata", "an object", metadata);
+  requireShortJson(metadata, "metadata", MAX_METADATA_UNITS);
+  return {
+    model: readName(fields, "model") || context.servedModelName,
+    instructions: fields.value("instructions") ?? null,
+    max_output_tokens: fields.value("max_output_tokens") ?? null,
+    parallel_tool_calls: fields.value("parallel_tool_calls") ?? true,
+    previous_response_id: previousId ?? null,
+    reasoning: fields.value("reasoning") ?? { effort: null, summary: null },
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    text: fields.value("text") ?? { format: { type: "text" } },
+    tool_choice: fields.value("tool_choice") ?? "auto",
+    tools: fields.value("tools") ?? [],
+    truncation: "disabled",
+    background: false,
+    store,
+    metadata,
+  };
+}
+
+function readTextFormat(fields: Fields): SamplingParams["jsonSchema"] {
+  const text = fields.object("text");
+  const format = text?.object("format");
+  if (text !== undefined) {
+    // How much a model writes, which no chat template here knows.
+    if (text.string("verbosity") !== undefined) text.ignore("verbosity");
+    text.end();
+  }
+  if (format === undefined) return undefined;
+  const schema = readFormat(format);
+  format.end();
+  return schema;
+}
+
+function readFormat(format: Fields): SamplingParams["jsonSchema"] {
+  const type = format.string("type");
+  switch (type) {
+    case "text":
+      return undefined;
+    case "json_object":
+      return { type: "object" };
+    case "json_schema":
+      return readSchemaFormat(format);
+    default:
+      throw outOfRange(format.path("type"), "one of text, json_object, json_schema", type);
+  }
+}
+
+function readTools(fields: Fields): RequestTools {
+  const tools = readToolFields(fields).map(readTool);
+  const choice = readChoice(fields, tools);
+  const parallel = fields.boolean("parallel_tool_calls") ?? true;
+  return requestTools(tools, { choice, parallel });
+}
+
+function readTool(tool: Fields): Tool {
+  const type = tool.string("type") ?? "";
+  if (type !== "function") {
+    const field = tool.path("type");
+    const name = JSON.stringify(type.slice(0, 60));
+    throw new UnsupportedError(`${field} ${name}`, "only functions are there", { field });
+  }
+  tool.takeIdle(IDLE_FLAT_TOOL_FIELDS);
+  return readFlatTool(tool, "parameters");
+}
+
+function readChoice(fields: Fields, tools: readonly Tool[]): ToolChoice {
+  const choice = fields.value("tool_choice") ?? "auto";
+  if (choice === "auto" || choice === "none") return choice;
+  if (choice === "required") {
+    requireTools(tools);
+    return choice;
+  }
+  if (!isObject(choice)) {
+    throw outOfRange("tool_choice", "none, auto, required or an object with a function", choice);
+  }
+  const named = fields.within(choice, "tool_choice");
+  const type = named.string("type");
+  if (type !== "function") throw outOfRange(named.path("type"), '"function"', type);
+  requireTools(tools);
+  const path = named.path("name");
+  const tool = toolNamed(requireString(named.value("name"), path), { tools, path });
+  named.end();
+  return tool;
+}
