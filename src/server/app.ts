@@ -24,7 +24,7 @@ import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
 import { refuseChangesByPages } from "./guard/state_changes.ts";
 import { LiveRequests } from "./live_requests.ts";
 import { answerMessagesErrors } from "./messages/messages_errors.ts";
-import { modelNameOf } from "./model_name.ts";
+import { modelNamesOf } from "./model_name.ts";
 import { GenerationRate } from "./observe/generation_rate.ts";
 import { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
@@ -40,10 +40,10 @@ export const LOGPROB_BYTES = 2 ** 28;
 
 export interface AppOptions extends AuthOptions, HostOptions {
   /**
-   * Id of the model at `/v1/models`, and its name in answers to requests that name none. Default: its
-   * id on a hub, else the name of its folder.
+   * Ids of the model at `/v1/models`, at least one, of which the first is its name in answers to requests
+   * that name none. Default: its id on a hub, else the name of its folder.
    */
-  readonly servedModelName?: string;
+  readonly servedModelName?: string | readonly string[];
   /** Size of a request body at most. Default 64 MiB. */
   readonly maxBodyBytes?: number;
   /**
@@ -158,8 +158,8 @@ function addRoute(app: Hono, path: string, endpoint: Endpoint, context: ServerCo
 }
 
 function createContext(engine: GenerationEngine, options: AppOptions): ServerContext {
-  const { servedModelName = modelNameOf(engine.model.path), maxBodyBytes = 64 * 1024 * 1024 } =
-    options;
+  const { maxBodyBytes = 64 * 1024 * 1024 } = options;
+  const modelNames = modelNamesOf(engine.model.path, options.servedModelName);
   const { cacheReport = false, lifecycle = () => "ready", description = {} } = options;
   const { watchdogTimeout = 300, healthCheckTimeout = 20 } = options;
   const forms = present<MessageForms>({
@@ -185,7 +185,8 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     description,
     cacheReport,
     forms,
-    servedModelName,
+    servedModelName: modelNames[0],
+    modelNames,
     maxBodyBytes,
     bodies: new BodyMemory(options.requestMemory ?? 512 * 1024 * 1024),
     onIdle: onceAName(options.onIdleField),

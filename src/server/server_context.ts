@@ -55,8 +55,10 @@ export interface ServerContext {
   readonly profiles: ProfileControl | undefined;
   /** How the server was started, for those who ask; by the names of the wire. */
   readonly description: Readonly<Record<string, unknown>>;
-  /** Id of the model at `/v1/models`, and its name in answers to requests that name none. */
+  /** Name of the model in answers to requests that name none. */
   readonly servedModelName: string;
+  /** Its ids at `/v1/models`, that name in front. */
+  readonly modelNames: readonly string[];
   /** Unix time in seconds at which the server came up. */
   readonly startedAt: number;
   /** Size of a request body at most. */

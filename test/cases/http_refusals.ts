@@ -366,4 +366,21 @@ const STATUSES: readonly HttpCase[] = [false, true].flatMap((stream) =>
   ]),
 );
 
-export const REFUSALS: readonly HttpCase[] = [...ONCE, ...BODIES, ...STATUSES];
+/** Errors of Anthropic's shape, also those of guards before the endpoint. */
+const MESSAGES: readonly HttpCase[] = (
+  [
+    ["no limit", {}, 400, "invalid_request_error", "max_tokens is missing"],
+    ["no key", { options: { apiKey: "k" } }, 401, "authentication_error", "x-api-key: KEY"],
+    ["a page", { headers: { origin: "http://a.b" } }, 403, "permission_error", "may not use"],
+    ["another method", { method: "PUT" }, 405, "invalid_request_error", "it takes POST"],
+  ] as const
+).map(([name, given, status, type, message]) => ({
+  name: `a message with ${name}`,
+  path: "/v1/messages",
+  body: { messages },
+  ...given,
+  status,
+  json: { type: "error", error: { type, message: expect.stringContaining(message) as unknown } },
+}));
+
+export const REFUSALS: readonly HttpCase[] = [...ONCE, ...BODIES, ...STATUSES, ...MESSAGES];

@@ -27,6 +27,15 @@ const ENDPOINTS: Readonly<Record<string, () => Promise<unknown>>> = {
     });
     expect(choices).toHaveLength(2);
   },
+  "/v1/messages": () => ask("/v1/messages", { ...TURN, max_tokens: 1 }),
+  "/v1/messages/count_tokens": () => ask("/v1/messages/count_tokens", TURN),
+  "/v1/responses": () => ask("/v1/responses", { input: "a", max_output_tokens: 1 }),
+  "/v1/responses/:id": async () => {
+    const body = { input: "a", max_output_tokens: 1 };
+    const { id } = await ask<{ id: string }>("/v1/responses", body);
+    await isOk(`/v1/responses/${id}`);
+    expect((await server.get("/v1/responses/none")).status).toBe(404);
+  },
   "/v1/models": () => isOk("/v1/models"),
   "/v1/models/:id{.+}": async () => {
     expect((await server.get("/v1/models/none")).status).toBe(404);
@@ -62,6 +71,8 @@ const ENDPOINTS: Readonly<Record<string, () => Promise<unknown>>> = {
     expect((await server.post("/stop_profile", {})).status).toBe(200);
   },
 };
+
+const TURN = { messages: [{ role: "user", content: "a" }] };
 
 async function isOk(path: string): Promise<void> {
   expect((await server.get(path)).status).toBe(200);

@@ -76,7 +76,9 @@ async function readObject(path: string): Promise<object> {
 }
 
 /** @param refuse Throws; its argument reads after the option's name. */
-function readValue(row: OptionRow, value: unknown, refuse: (problem: string) => never): unknown {
+function readValue(row: OptionRow, given: unknown, refuse: (problem: string) => never): unknown {
+  // A text alone is a list of it.
+  const value = row.kind === "strings" && typeof given === "string" ? [given] : given;
   const isList = row.kind === "integers" || row.kind === "strings";
   if (isList && !Array.isArray(value)) refuse(`must be a list, got ${JSON.stringify(value)}`);
   const isSize = row.kind === "bytes" && typeof value === "string";

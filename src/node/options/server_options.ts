@@ -40,10 +40,10 @@ export const SERVER_OPTIONS = {
   },
   servedModelName: {
     flags: ["--served-model-name"],
-    kind: "string",
+    kind: "strings",
     value: "NAME",
     defaultText: "its id, or its folder's name",
-    help: "name of the model at /v1/models, in answers to requests that name none, and in metrics",
+    help: "names of the model at /v1/models; the first one is in answers to requests that name none, and in metrics",
     group: SERVER,
   },
   streamInterval: {

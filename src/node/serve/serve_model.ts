@@ -12,7 +12,7 @@ import { formatProfile } from "../../profile.ts";
 import { createApp } from "../../server/app.ts";
 import { checkSamplingParams } from "../../server/fields/request_defaults.ts";
 import type { Lifecycle } from "../../server/guard/lifecycle.ts";
-import { modelNameOf } from "../../server/model_name.ts";
+import { modelNamesOf } from "../../server/model_name.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
 import type { WebPage } from "../../server/routes/web_page.ts";
 import type { CommandContext } from "../commands/command_context.ts";
@@ -82,7 +82,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   const access = describeAccess(options, options.host);
   if (access.isOpen) log.line("warning", `Warning: ${access.text}`);
   else log.line("info", access.text);
-  const { servedModelName = modelNameOf(engine.model.path) } = options;
+  const [servedModelName] = modelNamesOf(engine.model.path, options.servedModelName);
   const scriptLine = (text: string) => {
     if (options.logFormat === "sglang") log.line("info", text);
   };
@@ -129,13 +129,15 @@ async function appOver(
   engine: GenerationEngine,
   { options, log, startTimes, profiles, webPage, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
-  const { servedModelName = modelNameOf(engine.model.path), watchdogTimeout } = options;
-  const metrics = await openMetrics(engine, { ...options, servedModelName }, startTimes);
+  const { watchdogTimeout } = options;
+  const modelNames = modelNamesOf(engine.model.path, options.servedModelName);
+  const [modelName] = modelNames;
+  const metrics = await openMetrics(engine, { ...options, modelName }, startTimes);
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
   const { streamInterval } = options;
   return withPreferred(options, (samplingParams) =>
     createApp(engine, {
-      servedModelName,
+      servedModelName: modelNames,
       toolCallParser: options.toolCallParser,
       reasoningParser: options.reasoningParser,
       cacheReport: options.enableCacheReport,
@@ -143,7 +145,7 @@ async function appOver(
       description: {
         ...describeOptions(LAUNCH_OPTIONS, options),
         model_path: engine.model.path,
-        served_model_name: servedModelName,
+        served_model_name: modelName,
         version: packageVersion(),
       },
       reportError: (error, requestId) => log.error(error, requestId),
@@ -169,15 +171,15 @@ async function openMetrics(
   engine: GenerationEngine,
   {
     enableMetrics,
-    servedModelName,
+    modelName,
     collectTokensHistogram,
-  }: LaunchOptions & { readonly servedModelName: string },
+  }: LaunchOptions & { readonly modelName: string },
   startTimes: StartTimes,
 ): Promise<PrometheusMetrics | undefined> {
   if (!enableMetrics) return undefined;
   const { PrometheusMetrics } = await import("../observe/prometheus.ts");
   return new PrometheusMetrics(engine, {
-    modelName: servedModelName,
+    modelName,
     tokensHistogram: collectTokensHistogram,
     startTimes,
   });

@@ -21,8 +21,8 @@ export function messagesErrorBody(error: unknown): object {
 }
 
 /**
- * Writes the errors of these paths in that shape, whoever has refused the request: their endpoint, or
- * what asks for keys and origins before it.
+ * Writes the errors of these paths in that shape, also those of the guards that ask for keys and origins
+ * before the endpoint.
  */
 export const answerMessagesErrors: MiddlewareHandler = async (context, next) => {
   await next();

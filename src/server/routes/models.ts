@@ -1,5 +1,5 @@
 /**
- * `GET /v1/models` and `GET /v1/models/{id}`: the one model that is served.
+ * `GET /v1/models` and `GET /v1/models/{id}`: the one model that is served, by each of its names.
  *
  * @module
  */
@@ -7,12 +7,13 @@ import { HttpError } from "../../http/error_response.ts";
 import type { ServerContext } from "../server_context.ts";
 
 export function listModels(context: ServerContext): Response {
-  return Response.json({ object: "list", data: [modelCard(context)] });
+  const data = context.modelNames.map((name) => modelCard(name, context));
+  return Response.json({ object: "list", data });
 }
 
 /** @throws {HttpError} when it is another model's id. */
 export function retrieveModel(context: ServerContext, id: string): Response {
-  if (id === context.servedModelName) return Response.json(modelCard(context));
+  if (context.modelNames.includes(id)) return Response.json(modelCard(id, context));
   throw new HttpError(
     "model_not_found",
     `Cannot find the model ${JSON.stringify(id)}: it is not served here`,
@@ -20,9 +21,9 @@ export function retrieveModel(context: ServerContext, id: string): Response {
   );
 }
 
-function modelCard({ engine, servedModelName, startedAt }: ServerContext): object {
+function modelCard(name: string, { engine, startedAt }: ServerContext): object {
   return {
-    id: servedModelName,
+    id: name,
     object: "model",
     created: startedAt,
     owned_by: "wisp",

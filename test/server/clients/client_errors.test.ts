@@ -202,22 +202,11 @@ describe("the ai SDK", () => {
   });
 });
 
-/** It speaks of an interface that is not here, so that all it can be told are errors. */
+/** Its own endpoint is tested in anthropic_client.test.ts. */
 describe("the @anthropic-ai/sdk client", () => {
   const open = async (options: AppOptions = {}) =>
     new Anthropic({ baseURL: await listen(options), authToken: "none", maxRetries: 0 });
   const asked = { model, messages, max_tokens: 10 };
-
-  test.each([false, true])("shows that its endpoint is not there (stream: %s)", async (stream) => {
-    const client = await open();
-    const error = await thrownBy(client.messages.create({ ...asked, stream }));
-    expect(error).toBeInstanceOf(Anthropic.BadRequestError);
-    expect(error.message).toBe(
-      "400 Cannot use /v1/messages: it is another interface; /v1/chat/completions answers " +
-        "conversations",
-    );
-    expect(error).toMatchObject({ type: "invalid_request_error" });
-  });
 
   test("shows an unknown path and an unknown model", async () => {
     const client = await open();

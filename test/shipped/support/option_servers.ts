@@ -13,7 +13,7 @@ export function firstArguments(
   folders: Readonly<Record<"profiles" | "prefixes", string>>,
 ): readonly string[] {
   const all = [
-    ["--served-model-name", "tiny", "--stream-interval", "3", "--enable-cache-report"],
+    ["--served-model-name", "tiny", "small", "--stream-interval", "3", "--enable-cache-report"],
     ["--preferred-sampling-params", '{"temperature": 0, "max_new_tokens": 5}'],
     ["--watchdog-timeout", "60", "--health-check-timeout", "5", "--drain-timeout", "2"],
     ["--log-level", "info", "--log-requests", "--log-requests-level", "2"],

@@ -27,4 +27,6 @@ export const NEVER_FAIL: readonly string[] = [
   "src/engine/images/image_reader.ts: if (!(await this.#device.isLost())) throw error;",
   "src/engine/images/image_reader.ts: await this.#device.settled();",
   "src/engine/load/recovery.ts: if (this.isRecovering) await new Promise<void>((resolve) => this.#onSettled.push(resolve));",
+  // What this app has written itself.
+  "src/server/messages/messages_errors.ts: const { message } = (await context.res.json()) as { readonly message: string };",
 ];

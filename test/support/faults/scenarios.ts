@@ -110,6 +110,23 @@ const OTHERS = {
     "/separate_reasoning",
     { text: "<think>a</think>b", reasoning_parser: "qwen3" },
   ],
+  message: [
+    "POST",
+    "/v1/messages",
+    { model: "m", messages: MESSAGES, max_tokens: 4, stream: true, temperature: 0 },
+  ],
+  "whole message": ["POST", "/v1/messages", { messages: MESSAGES, max_tokens: 3, temperature: 0 }],
+  counted: ["POST", "/v1/messages/count_tokens", { messages: MESSAGES }],
+  response: [
+    "POST",
+    "/v1/responses",
+    { input: "Count to ten.", max_output_tokens: 4, stream: true, temperature: 0 },
+  ],
+  "whole response": [
+    "POST",
+    "/v1/responses",
+    { input: "Count", max_output_tokens: 3, temperature: 0 },
+  ],
   health: ["GET", "/health_generate"],
   flush: ["POST", "/flush_cache?timeout=3000"],
   abort: ["POST", "/abort_request", { rid: "absent" }],

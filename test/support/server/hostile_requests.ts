@@ -137,6 +137,63 @@ const TOKENIZE = {
   continue_final_message: false,
 };
 
+const MESSAGES = {
+  model: "m",
+  max_tokens: 5,
+  system: [{ type: "text", text: "be brief", cache_control: { type: "ephemeral" } }],
+  messages: [
+    { role: "user", content: "hello" },
+    {
+      role: "assistant",
+      content: [
+        { type: "thinking", thinking: "hm", signature: "s" },
+        { type: "text", text: "I ask" },
+        { type: "tool_use", id: "t", name: "f", input: { a: [1] } },
+      ],
+    },
+    {
+      role: "user",
+      content: [
+        { type: "tool_result", tool_use_id: "t", content: [{ type: "text", text: "1" }] },
+        { type: "text", text: "so?" },
+      ],
+    },
+  ],
+  tools: [{ name: "f", description: "d", input_schema: { type: "object" } }],
+  tool_choice: { type: "auto", disable_parallel_tool_use: false },
+  thinking: { type: "adaptive" },
+  output_config: { effort: "low" },
+  stop_sequences: ["x"],
+  temperature: 0.5,
+  top_k: 4,
+  stream: true,
+  metadata: { user_id: "u" },
+};
+
+const RESPONSE = {
+  model: "m",
+  instructions: "be brief",
+  input: [
+    { role: "user", content: [{ type: "input_text", text: "hello" }] },
+    { type: "reasoning", id: "r", summary: [], content: [{ type: "reasoning_text", text: "hm" }] },
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: "I ask" }] },
+    { type: "function_call", call_id: "c", name: "f", arguments: "{}", status: "completed" },
+    { type: "function_call_output", call_id: "c", output: "1" },
+  ],
+  tools: [{ type: "function", name: "f", parameters: { type: "object" }, strict: false }],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  max_output_tokens: 5,
+  text: { format: { type: "text" }, verbosity: "low" },
+  reasoning: { effort: "low", summary: "auto" },
+  include: ["reasoning.encrypted_content"],
+  truncation: "disabled",
+  temperature: 0.5,
+  stream: true,
+  store: false,
+  metadata: { a: "b" },
+};
+
 const VALUES = [
   null,
   true,
@@ -224,6 +281,8 @@ export const TEMPLATES: readonly (readonly [path: string, body: object])[] = [
   ["/generate", TOKENS],
   ["/v1/chat/completions", CHAT],
   ["/v1/chat/completions", FORMED],
+  ["/v1/messages", MESSAGES],
+  ["/v1/responses", RESPONSE],
   ["/parse_function_call", PARSE_CALLS],
   ["/separate_reasoning", SEPARATE],
   ["/v1/completions", COMPLETION],
