@@ -15,6 +15,12 @@ import { handleHealthGenerate } from "./routes/health_generate.ts";
 import { handleCountTokens, handleMessages } from "./routes/messages.ts";
 import { handleMetrics } from "./routes/metrics.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
+import {
+  handleOllamaChat,
+  handleOllamaGenerate,
+  handleOllamaTags,
+  ollamaErrorResponse,
+} from "./routes/ollama.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
 import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
 import { handleResponse, handleResponses } from "./routes/responses.ts";
@@ -55,6 +61,19 @@ export const ENDPOINTS: readonly Endpoint[] = [
   { methods: ["GET", "DELETE"], paths: ["/v1/responses/:id"], handle: handleResponse },
   { methods: ["POST"], paths: ["/v1/messages"], handle: handleMessages },
   { methods: ["POST"], paths: ["/v1/messages/count_tokens"], handle: handleCountTokens },
+  {
+    methods: ["POST"],
+    paths: ["/api/chat"],
+    handle: handleOllamaChat,
+    errorResponse: ollamaErrorResponse,
+  },
+  {
+    methods: ["POST"],
+    paths: ["/api/generate"],
+    handle: handleOllamaGenerate,
+    errorResponse: ollamaErrorResponse,
+  },
+  { methods: ["GET"], paths: ["/api/tags"], handle: handleOllamaTags },
   { methods: ["GET"], paths: ["/v1/models"], handle: listModels },
   {
     methods: ["GET"],

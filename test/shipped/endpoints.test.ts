@@ -36,6 +36,12 @@ const ENDPOINTS: Readonly<Record<string, () => Promise<unknown>>> = {
     await isOk(`/v1/responses/${id}`);
     expect((await server.get("/v1/responses/none")).status).toBe(404);
   },
+  "/api/chat": () => ask("/api/chat", { ...TURN, stream: false, options: { num_predict: 1 } }),
+  "/api/generate": async () => {
+    const answer = await server.post("/api/generate", { prompt: "a", options: { num_predict: 2 } });
+    expect(await answer.text()).toMatch(/"done":false\}\n.*"done_reason":"length".*\n$/s);
+  },
+  "/api/tags": () => isOk("/api/tags"),
   "/v1/models": () => isOk("/v1/models"),
   "/v1/models/:id{.+}": async () => {
     expect((await server.get("/v1/models/none")).status).toBe(404);

@@ -44,6 +44,11 @@ const CALLER_FIELDS: IdleFields = {
 /** Those of them that `/v1/responses` acts on. */
 const RESPONSES_OWN: ReadonlySet<string> = new Set(["metadata", "store"]);
 
+/** Of the samplers of other servers those of Ollama. */
+const OLLAMA_SAMPLERS: ReadonlySet<string> = new Set([
+  ...["mirostat", "mirostat_eta", "mirostat_tau", "repeat_last_n", "typical_p"],
+]);
+
 /** What may be asked for beside an answer and is never in one; thoughts are there unencrypted. */
 const NOT_IN_ANSWERS: ReadonlySet<string> = new Set([
   "reasoning.encrypted_content",
@@ -278,6 +283,40 @@ export const IDLE_ITEM_FIELDS: IdleFields = {
 };
 
 export const IDLE_ITEM_PART_FIELDS: IdleFields = { annotations: ANYTHING, logprobs: ANYTHING };
+
+/** Fields of Ollama's `/api/chat` and `/api/generate`, and of their `options`. */
+export const IDLE_OLLAMA_FIELDS: IdleFields = {
+  keep_alive: ANYTHING,
+  logprobs: OFF,
+  shift: ANYTHING,
+  top_logprobs: [0],
+  truncate: OFF,
+};
+
+export const IDLE_OLLAMA_GENERATE_FIELDS: IdleFields = {
+  context: isEmpty,
+  images: isEmpty,
+  suffix: UNSET,
+  template: UNSET,
+};
+
+/** How a model is loaded there, which is loaded here already, and samplers that are turned off. */
+export const IDLE_OLLAMA_OPTIONS: IdleFields = {
+  ...Object.fromEntries(
+    Object.entries(FOREIGN_SAMPLING_FIELDS).filter(([name]) => OLLAMA_SAMPLERS.has(name)),
+  ),
+  draft_num_predict: ANYTHING,
+  main_gpu: ANYTHING,
+  num_batch: ANYTHING,
+  num_ctx: ANYTHING,
+  num_gpu: ANYTHING,
+  num_keep: ANYTHING,
+  num_thread: ANYTHING,
+  numa: ANYTHING,
+  penalize_newline: [true],
+  tfs_z: [1],
+  use_mmap: ANYTHING,
+};
 
 /** How thoughts are told to a client, which here are told as they are. */
 export const IDLE_REASONING_FIELDS: IdleFields = {

@@ -3,9 +3,13 @@
  *
  * @module
  */
-import { nestsTooDeep } from "../../request_limits.ts";
 import type { GroupChunk } from "../generation_group.ts";
-import { type AnswerBlock, BlockAnswer, type BlockEvent } from "../wire/answer_blocks.ts";
+import {
+  type AnswerBlock,
+  BlockAnswer,
+  type BlockEvent,
+  readArguments,
+} from "../wire/answer_blocks.ts";
 import type { FinishedChunk } from "../wire/chat_message.ts";
 import { wireWarnings } from "../wire/metadata.ts";
 import type { MessagesBody } from "./messages_request.ts";
@@ -92,7 +96,7 @@ export class MessagesAnswer {
   #wholeBlock(block: AnswerBlock): object {
     const { kind, id, name, text } = block;
     if (kind === "content") return { type: "text", text, citations: null };
-    if (kind === "call") return { type: "tool_use", id, name, input: readInput(text) };
+    if (kind === "call") return { type: "tool_use", id, name, input: readArguments(block) };
     return { type: "thinking", thinking: this.#shown(text), signature: this.#body.id };
   }
 
@@ -123,16 +127,6 @@ function emptyBlock({ kind, id, name }: AnswerBlock): object {
   if (kind === "content") return { type: "text", text: "", citations: null };
   if (kind === "call") return { type: "tool_use", id, name, input: {} };
   return { type: "thinking", thinking: "", signature: "" };
-}
-
-/** Of arguments that the limit has cut off, nothing. */
-function readInput(text: string): unknown {
-  if (nestsTooDeep(text)) return {};
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return {};
-  }
 }
 
 /** Null for an answer that was aborted: there is no word for it. */

@@ -33,8 +33,6 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/v1/loads", "/get_load tells how much there is to do"],
   ["/v1/responses/:id/cancel", "no response is made in the background"],
   ["/v1/responses/:id/input_items", "a response is kept without its input"],
-  ["/api/chat", OTHER_INTERFACE],
-  ["/api/generate", OTHER_INTERFACE],
   ["/invocations", OTHER_INTERFACE],
   ["/vertex_generate", OTHER_INTERFACE],
   ["/update_weights_from_disk", WEIGHTS],

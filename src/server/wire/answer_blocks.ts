@@ -5,6 +5,7 @@
  * @module
  */
 import type { GenerationChunk } from "../../generation.ts";
+import { nestsTooDeep } from "../../request_limits.ts";
 import type { MessageEvent, MessageParserOptions } from "../../text/message_parser.ts";
 import { AnswerParser } from "./answer_parser.ts";
 import { type FinishedChunk, requireFinished } from "./chat_message.ts";
@@ -20,6 +21,16 @@ export interface AnswerBlock {
   /** Of a call. */
   readonly id: string;
   readonly name: string;
+}
+
+/** Arguments of a call as the object that they are; of those that are cut off, none. */
+export function readArguments({ text }: AnswerBlock): unknown {
+  if (nestsTooDeep(text)) return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return {};
+  }
 }
 
 export type BlockEvent =

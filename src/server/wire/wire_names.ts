@@ -7,7 +7,14 @@ import { ContextLengthError, InvalidRequestError } from "../../errors.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { isObject } from "../../http/fields.ts";
 
-type Endpoint = "generate" | "chat" | "completions" | "messages" | "responses" | "tokenize";
+type Endpoint =
+  | "generate"
+  | "chat"
+  | "completions"
+  | "messages"
+  | "ollama"
+  | "responses"
+  | "tokenize";
 
 /** Paths of fields that one thing can come from; the last one where the client gave none of them. */
 type Candidates = readonly string[];
@@ -33,6 +40,7 @@ const FIELDS: Readonly<Record<Endpoint, Readonly<Record<string, Candidates>>>> =
     maxNewTokens: ["n_predict", "max_tokens"],
   },
   messages: { maxNewTokens: ["max_tokens"], continueFinalMessage: ["messages"] },
+  ollama: { maxNewTokens: ["options.num_predict"] },
   responses: { maxNewTokens: ["max_output_tokens"] },
   tokenize: {
     continueFinalMessage: ["continue_final_message"],
@@ -46,6 +54,7 @@ const PROMPTS: Readonly<Record<Endpoint, Candidates>> = {
   chat: ["messages"],
   completions: ["prompt"],
   messages: ["messages"],
+  ollama: ["prompt", "messages"],
   responses: ["input"],
   tokenize: ["messages", "prompt"],
 };
@@ -66,6 +75,7 @@ const GRAMMAR_FIELDS: Readonly<Record<Endpoint, Candidates>> = {
   chat: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format", "tools"],
   completions: [...GRAMMARS, ...OTHER_GRAMMARS, "response_format"],
   messages: ["output_config.format", "tools"],
+  ollama: ["format", "tools"],
   responses: ["text.format", "tools"],
   tokenize: [],
 };

@@ -127,6 +127,16 @@ const OTHERS = {
     "/v1/responses",
     { input: "Count", max_output_tokens: 3, temperature: 0 },
   ],
+  ollama: [
+    "POST",
+    "/api/chat",
+    { messages: MESSAGES, options: { num_predict: 3, temperature: 0 } },
+  ],
+  "whole ollama": [
+    "POST",
+    "/api/generate",
+    { prompt: "Count", stream: false, options: { num_predict: 3, temperature: 0 } },
+  ],
   health: ["GET", "/health_generate"],
   flush: ["POST", "/flush_cache?timeout=3000"],
   abort: ["POST", "/abort_request", { rid: "absent" }],

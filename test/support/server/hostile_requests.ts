@@ -170,6 +170,27 @@ const MESSAGES = {
   metadata: { user_id: "u" },
 };
 
+const OLLAMA = {
+  model: "m",
+  messages: [
+    { role: "system", content: "be brief" },
+    { role: "user", content: "hello", images: [] },
+    {
+      role: "assistant",
+      content: "",
+      thinking: "hm",
+      tool_calls: [{ function: { name: "f", arguments: { a: 1 } } }],
+    },
+    { role: "tool", content: "42", tool_name: "f" },
+  ],
+  tools: TOOLS,
+  format: "json",
+  think: false,
+  stream: true,
+  keep_alive: "5m",
+  options: { num_predict: 5, num_ctx: 4096, temperature: 0.5, top_k: 4, seed: 1, stop: ["x"] },
+};
+
 const RESPONSE = {
   model: "m",
   instructions: "be brief",
@@ -283,6 +304,8 @@ export const TEMPLATES: readonly (readonly [path: string, body: object])[] = [
   ["/v1/chat/completions", FORMED],
   ["/v1/messages", MESSAGES],
   ["/v1/responses", RESPONSE],
+  ["/api/chat", OLLAMA],
+  ["/api/generate", { prompt: "abc", system: "be brief", raw: false, options: { seed: 1 } }],
   ["/parse_function_call", PARSE_CALLS],
   ["/separate_reasoning", SEPARATE],
   ["/v1/completions", COMPLETION],

@@ -51,8 +51,9 @@ export async function answer<T = unknown>(response: Response): Promise<T> {
 
 /** Message of an error body of either shape. */
 export async function errorMessage(response: Response): Promise<string> {
-  const body = await answer<{ message?: string; error?: { message: string } }>(response);
-  return body.message ?? body.error!.message;
+  const body = await answer<{ message?: string; error?: string | { message: string } }>(response);
+  const { message, error } = body;
+  return message ?? (typeof error === "string" ? error : error!.message);
 }
 
 export interface GenerateAnswer {

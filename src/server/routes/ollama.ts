@@ -1,0 +1,80 @@
+/**
+ * Ollama's `POST /api/chat`, `POST /api/generate` and `GET /api/tags`.
+ *
+ * @module
+ */
+import { errorStatus, flatError } from "../../http/error_response.ts";
+import { eventStream } from "../../http/event_stream.ts";
+import { GenerationGroup } from "../generation_group.ts";
+import { OllamaAnswer, type OllamaForm } from "../ollama/ollama_answer.ts";
+import { readOllamaChat, readOllamaGenerate } from "../ollama/ollama_request.ts";
+import { readBody } from "../request_body.ts";
+import type { ServerContext } from "../server_context.ts";
+import { asClientWrote } from "../wire/wire_names.ts";
+
+export function handleOllamaChat(context: ServerContext, request: Request): Promise<Response> {
+  return answer(context, request, "chat");
+}
+
+export function handleOllamaGenerate(context: ServerContext, request: Request): Promise<Response> {
+  return answer(context, request, "generate");
+}
+
+/** @throws before the response starts, so that errors of the request have a status of their own. */
+async function answer(
+  context: ServerContext,
+  request: Request,
+  form: OllamaForm,
+): Promise<Response> {
+  const json = await readBody(context, request);
+  const body = form === "chat" ? readOllamaChat(json, context) : readOllamaGenerate(json, context);
+  const answered = new OllamaAnswer(body, form);
+  const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
+    throw asClientWrote(error, { endpoint: "ollama", body: json });
+  });
+  if (body.stream) {
+    const releaseBody = context.bodies.of(request).keep();
+    return eventStream(group, {
+      form: "lines",
+      events: (item) => answered.events(item),
+      last: () => answered.lastEvents(group.warnings),
+      failure: (error) => {
+        context.reportError(error, request);
+        return { error: flatError(error).message };
+      },
+      ended: () => {
+        releaseBody();
+        group.release();
+      },
+    });
+  }
+  await group.collect((item) => answered.events(item));
+  return group.releasing(() => answered.wire(group.warnings));
+}
+
+/** The names of the model, as a list of models. */
+export function handleOllamaTags({ engine, modelNames, startedAt }: ServerContext): Response {
+  const { modelType = "" } = engine.model;
+  const { weightBytes } = engine.status();
+  const models = modelNames.map((name) => ({
+    name,
+    model: name,
+    modified_at: new Date(startedAt * 1000).toISOString(),
+    size: weightBytes,
+    digest: "",
+    details: {
+      parent_model: "",
+      format: "safetensors",
+      family: modelType,
+      families: [modelType],
+      parameter_size: "",
+      quantization_level: "",
+    },
+  }));
+  return Response.json({ models });
+}
+
+/** `{"error": MESSAGE}`. */
+export function ollamaErrorResponse(error: unknown): Response {
+  return Response.json({ error: flatError(error).message }, { status: errorStatus(error) });
+}
