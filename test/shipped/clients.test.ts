@@ -1,6 +1,7 @@
 /** Unmodified clients of other interfaces against the installed server and the model in the package. */
 import Anthropic from "@anthropic-ai/sdk";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
+import { Ollama } from "ollama";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
 import { until } from "../support/until.ts";
@@ -120,6 +121,24 @@ test("openai's response calls a tool, and has an answer in its form", async () =
   const reasoning = { max_tokens: 5 } as OpenAI.Reasoning;
   const parsed = await client.responses.parse({ ...response, reasoning, text: { format } });
   expect(parsed.output_parsed).toEqual({ sum: expect.any(Number) });
+});
+
+test("ollama chats, streams the same, and has an answer in its form", async () => {
+  const client = new Ollama({ host: server.url });
+  const chat = { model: "m", messages, options: { temperature: 0, num_predict: 100 } };
+  const whole = await client.chat(chat);
+  expect(whole.done_reason).toBe("stop");
+  expect(whole.message.content).toContain("42");
+  let content = "";
+  for await (const piece of await client.chat({ ...chat, stream: true })) {
+    content += piece.message.content;
+  }
+  expect(content).toBe(whole.message.content);
+  const formed = await client.chat({ ...chat, think: false, format: schema });
+  expect(JSON.parse(formed.message.content)).toEqual({ sum: expect.any(Number) });
+  const tools = [{ type: "function", function: add }];
+  expect((await client.chat({ ...chat, tools })).done).toBe(true);
+  expect((await client.list()).models).toHaveLength(1);
 });
 
 test("streams of both end their generations when they are aborted", async () => {
