@@ -187,7 +187,7 @@ const ofAnyDriver = [
   // What no device sees: files that are wrong.
   "test/models/config/*.gpu.test.ts",
   // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
-  "test/parallel/{group_end,rank_drafts}.gpu.test.ts",
+  "test/parallel/{group_end,led_ranks,rank_drafts}.gpu.test.ts",
   // Kernels in the forms of all rows and of vision towers are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
   ...["classes/matrix_class", "gpu_rows", "launches", "recorded_launches", "vision_golden"].map(

@@ -56,7 +56,8 @@ import {
   requireTokens,
   tokenize,
 } from "./prompt.ts";
-import { type EngineModel, loadRanks } from "./ranks/rank_group.ts";
+import type { EngineModel } from "./ranks/engine_model.ts";
+import { loadRanks, type RankLoading } from "./ranks/rank_group.ts";
 import { seeds } from "./sample/seeds.ts";
 import { abortError, ChunkStream } from "./schedule/chunk_stream.ts";
 import { RetractionMemory } from "./schedule/retraction_memory.ts";
@@ -71,7 +72,9 @@ import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
 
-type LoadableOptions = EngineOptions & Pick<LoadOptions, "stepCosts">;
+type LoadableOptions = EngineOptions &
+  RankLoading &
+  Pick<LoadOptions, "stepCosts" | "communicator">;
 
 /** Bytes of tokens that are turned into text at once, wherever texts are read. */
 const SHORT_TEXT_BYTES = 2 ** 18;
@@ -179,7 +182,7 @@ export class Engine implements GenerationEngine {
       const given = { chatTemplate, chatFamily };
       const texts = await textService({ model: text, source, options: given });
       frees.push(() => texts.close());
-      const loaded = await loadRanks(checkpoint, options);
+      const loaded = await (options.loadRanks ?? loadRanks)(checkpoint, options);
       frees.push(() => loaded.destroy());
       const { prefixStore } = loaded.options;
       const store =

@@ -23,7 +23,7 @@ import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
 import type { RecoverableModel } from "./load/recovery.ts";
 import { type TextModel, thinkingVariables } from "./load/text_model.ts";
-import type { EngineModel } from "./ranks/rank_group.ts";
+import type { EngineModel } from "./ranks/engine_model.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
 import type { RetractionMemory } from "./schedule/retraction_memory.ts";
 import { Scheduler } from "./schedule/scheduler.ts";

@@ -20,6 +20,8 @@ export interface Exchange {
   readonly name: string;
   /** Bytes that each rank brings. */
   readonly counts: readonly number[];
+  /** Whether this rank waits for the others for as long as it takes. Default: until a deadline. */
+  readonly isPatient?: boolean;
 }
 
 /** One rank's end of its group. Every rank makes the same calls in the same order, one at a time. */

@@ -19,7 +19,7 @@ const DISTANCE = fullTest ? 1 : 24;
 /** Waits for whole models, which free what they have made where they fail; here only the wait would. */
 const OF_THE_MODEL: readonly string[] = [
   "src/engine/load/load.ts: return await load(checkpoint, given, communicator);",
-  "src/engine/engine.ts: const loaded = await loadRanks(checkpoint, options);",
+  "src/engine/engine.ts: const loaded = await (options.loadRanks ?? loadRanks)(checkpoint, options);",
   "src/engine/ranks/rank_group.ts: return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };",
 ];
 

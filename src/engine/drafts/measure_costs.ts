@@ -10,7 +10,7 @@
 
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
 import { type MeasuredStep, StepCost, type StepCosts } from "../../speculation/step_costs.ts";
-import type { EngineModel } from "../ranks/rank_group.ts";
+import type { EngineModel } from "../ranks/engine_model.ts";
 
 /** Rows of the steps that are measured. A step of more than the last is hardly ever worth drafts. */
 const SIZES = [1, 2, 4, 16, 64, 256];

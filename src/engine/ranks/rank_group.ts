@@ -13,16 +13,16 @@ import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { MemoryBudget } from "../load/memory_budget.ts";
 import { DEVICE_MEMORY } from "../resolve_options.ts";
-import type { StepRunner } from "../step/step_runner.ts";
+import type { EngineModel } from "./engine_model.ts";
 import { allOrCause, RankRunner } from "./rank_runner.ts";
 
-/** What an engine has of a model, on however many ranks. */
-export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "copier"> {
-  readonly runner: StepRunner;
-  readonly codec: Pick<LoadedModel["codec"] & object, keyof RankPages> | undefined;
-  readonly copier: Pick<LoadedModel["copier"] & object, "copy"> | undefined;
-  /** Has ranks of this process meet again after a step that one of them has left; else absent. */
-  readonly renewGroup?: (() => void) | undefined;
+/** How an engine loads its model. */
+export interface RankLoading {
+  /**
+   * On ranks that are elsewhere: as `ledRanks` says, which no page has to download. Default: on ranks of
+   * this process.
+   */
+  readonly loadRanks?: typeof loadRanks;
 }
 
 /** Ranks that share a model at most: more than any has heads that could be shared out. */

@@ -9,6 +9,7 @@ import { GroupError } from "../../errors.ts";
 import type { Communicator, Exchange, RankOf } from "../../parallel/communicator.ts";
 import { comesTwice, described, problemOf, withoutRank } from "../../parallel/exchange.ts";
 import { MOST_BYTES, type MpiLibrary, STATE } from "./mpi_library.ts";
+import { deferred } from "./nodes.ts";
 
 /** How long one look may hold the event loop up. */
 const SLICE_MICROSECONDS = 50;
@@ -20,6 +21,8 @@ export interface MpiCommunicator extends Communicator {
   deadline: number;
   /** What has ended the group. */
   readonly failure: GroupError | undefined;
+  /** Rejects with it. */
+  readonly failed: Promise<never>;
   /** Ends the group for a reason that the caller has from elsewhere. */
   fail(error: GroupError): void;
 }
@@ -51,6 +54,7 @@ export function mpiCommunicator(
     allGather: (part, into, exchange) => meeting.gather(part, into, exchange),
     abort: (reason) => meeting.leave(reason),
     fail: (error) => meeting.fail(error),
+    failed: meeting.failed.promise,
     get failure() {
       return meeting.failure;
     },
@@ -68,6 +72,7 @@ class Meeting {
   readonly #own: RankOf;
   readonly #forms = new WeakMap<Exchange, Form>();
   #waiting: Waiting | undefined;
+  readonly failed = deferred<never>();
   failure: GroupError | undefined;
   deadline: number;
 
@@ -99,6 +104,7 @@ class Meeting {
 
   fail(error: GroupError): void {
     this.failure ??= error;
+    this.failed.reject(this.failure);
     const waiting = this.#waiting;
     this.#waiting = undefined;
     waiting?.reject(this.failure);
@@ -145,7 +151,7 @@ class Meeting {
       return;
     }
     const waited = performance.now() - waiting.since;
-    if (waited > this.deadline) {
+    if (waited > this.deadline && waiting.exchange.isPatient !== true) {
       this.#end(`Cannot gather from all ranks: ${this.#lateness(waiting.exchange)}`);
     } else if (waited < BUSY_MILLISECONDS) {
       setImmediate(this.#look);

@@ -1,0 +1,17 @@
+/**
+ * A model as an engine has it, however many ranks share it and wherever they are.
+ *
+ * @module
+ */
+import type { RankPages } from "../../cache/rank_pages.ts";
+import type { LoadedModel } from "../load/load.ts";
+import type { StepRunner } from "../step/step_runner.ts";
+
+/** What an engine has of a model, on however many ranks. */
+export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "copier"> {
+  readonly runner: StepRunner;
+  readonly codec: Pick<LoadedModel["codec"] & object, keyof RankPages> | undefined;
+  readonly copier: Pick<LoadedModel["copier"] & object, "copy"> | undefined;
+  /** Has ranks of this process meet again after a step that one of them has left; else absent. */
+  readonly renewGroup?: (() => void) | undefined;
+}

@@ -1,0 +1,55 @@
+/**
+ * What the rank that schedules tells the others to do, as plain data. They decide nothing: each
+ * computes the same step with its own part of the model.
+ *
+ * @module
+ */
+import type { PageCopy } from "../../cache/page_copier.ts";
+import type { Batch, BatchSequence } from "../../layers/batch.ts";
+import type { RowPenalties, RowSampling, SampledRow } from "../sample/sampled_row.ts";
+import type { DraftRequest } from "../step/step_drafts.ts";
+import type { ListPart } from "./shared_lists.ts";
+
+/** Rows of a sequence; its page table is one of the lists that both sides have. */
+export interface OrderedSequence extends Omit<BatchSequence, "pageTable"> {
+  readonly pages: ListPart;
+}
+
+/** The tokens that a row's penalties are counted of. */
+export interface OrderedHistory {
+  readonly tokens: ListPart;
+  readonly pending: number;
+  readonly promptLength: number;
+  readonly forced: number;
+}
+
+export interface OrderedPenalties extends Omit<RowPenalties, "history"> {
+  readonly history: OrderedHistory;
+}
+
+/** A row that a token is sampled from, without what concerns the caller of the engine. */
+export interface OrderedRow
+  extends Pick<SampledRow, "position" | "mask" | "biases" | "firstChild" | "nextSibling"> {
+  readonly sampling: RowSampling;
+  readonly penalties: OrderedPenalties | undefined;
+}
+
+export interface StepOrder {
+  readonly type: "step";
+  /** Pages to copy before it. */
+  readonly copies: readonly PageCopy[];
+  readonly batch: Omit<Batch, "sequences"> & { readonly sequences: readonly OrderedSequence[] };
+  readonly rows: readonly OrderedRow[];
+  /** Histories by their places, and what is pending of them now, where that has changed. */
+  readonly pending: readonly (readonly [place: number, pending: number])[];
+  /** The next tokens of the prompt rows that are scored. */
+  readonly scoredTokens: readonly number[];
+  readonly drafts: DraftRequest | undefined;
+  /** What steps have drawn since the last order, in their order: all ranks must have drawn the same. */
+  readonly drawn: readonly Uint32Array[];
+}
+
+export type RankOrder =
+  | StepOrder
+  /** The work of the group is done. */
+  | { readonly type: "end" };

@@ -1,0 +1,147 @@
+/** Ranks that are led by orders, as ranks of other processes are, answer what one rank does. */
+import { deserialize, serialize } from "node:v8";
+import { describe, expect, test } from "vitest";
+import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
+import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
+import type { PlainFormat } from "../../src/engine/ranks/order_channel.ts";
+import { endOrders, ledRanks } from "../../src/engine/ranks/rank_leader.ts";
+import { GroupError } from "../../src/errors.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
+import { localGroup } from "../../src/parallel/local.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { device, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { chat, complete, openEngine } from "../support/engines/engine.ts";
+import { MemoryFolder } from "../support/engines/memory_storage.ts";
+
+const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
+const GIVEN = {
+  ...{ triesInvariance: false, maxTotalTokens: 512, contextLength: 256, maxRowsPerStep: 64 },
+  ...{ pageSize: 4, chunkedPrefillSize: 16, maxRunningRequests: 4 },
+};
+
+/**
+ * An engine on the first of two ranks, of which the other follows by orders.
+ *
+ * @param unpack How the other reads them.
+ */
+async function openLed(options: Partial<LoadOptions> = {}, unpack = FORMAT.unpack) {
+  const [first, second] = localGroup(2);
+  const given = { ...GIVEN, device, ...options };
+  const link = { communicator: second!, format: { ...FORMAT, unpack } };
+  const leading = ledRanks({ communicator: first!, format: FORMAT });
+  const following = loadFollower(folderSource(EMBEDDED_MODEL), link, given);
+  const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
+    ...given,
+    ...leading,
+  });
+  const done = (await following)();
+  const close = async () => {
+    await engine.close();
+    await endOrders({ communicator: first!, format: FORMAT });
+    await done;
+  };
+  return { engine, done, close };
+}
+
+const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(3);
+const SAMPLED = { temperature: 0.8, topK: 40, seed: 11, maxNewTokens: 12, ignoreEos: true };
+
+/** Rows from elsewhere, which make orders longer than their first exchange. */
+const embeddings = (hiddenSize: number) => {
+  const random = seeded(3);
+  return Array.from({ length: 12 }, () =>
+    Float32Array.from({ length: hiddenSize }, () => random() - 0.5),
+  );
+};
+
+/** Chunks, cached prefixes, copies of partial pages, all that a row may be drawn by. */
+const rounds = (hiddenSize: number): readonly (readonly GenerationRequest[])[] => [
+  [{ messages: chat(LONG), sampling: { temperature: 0, maxNewTokens: 8 } }],
+  [
+    {
+      messages: chat(`${LONG}Briefly.`),
+      sampling: SAMPLED,
+      logprobs: { topCount: 2, promptStart: 3 },
+    },
+    { messages: chat(`${LONG}Now!`), sampling: { ...SAMPLED, repetitionPenalty: 1.3, seed: 3 } },
+    { messages: chat("Hello"), sampling: { ...SAMPLED, frequencyPenalty: 1 } },
+    { messages: chat("Count."), sampling: { ...SAMPLED, regex: "[0-9]{4}( [a-z]{3})+", seed: 5 } },
+    { messages: chat(LONG.slice(9)), sampling: { ...SAMPLED, minP: 0.05, minNewTokens: 9 } },
+    { messages: chat("And then?"), sampling: { ...SAMPLED, presencePenalty: 0.7 } },
+    { inputEmbeds: embeddings(hiddenSize), sampling: SAMPLED },
+  ],
+];
+
+async function answers(engine: Engine) {
+  const all = [];
+  for (const round of rounds(engine.model.hiddenSize)) {
+    const completions = await Promise.all(round.map((one) => complete(engine, one)));
+    for (const { tokens, last } of completions) all.push([tokens, last.finish, last.logprobs]);
+  }
+  const { cachedTokens, retractions } = engine.status();
+  return { all, hasCached: cachedTokens > 0, hasRetracted: retractions > 0 };
+}
+
+const DRAFTS = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
+const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [
+  ["without drafts", {}],
+  ["a crowded cache", { maxTotalTokens: 160, scheduleConservativeness: 0.1 }],
+  ["drafts of the module", { speculation: DRAFTS }],
+];
+
+describe.skipIf(smallestCaseOnly)("orders", () => {
+  test.each(CASES)("%s", async (name, options) => {
+    const alone = await openEngine({ ...GIVEN, ...options });
+    const want = await answers(alone);
+    await alone.close();
+    expect(want).toMatchObject({ hasCached: true, hasRetracted: name === "a crowded cache" });
+    const { engine, close } = await openLed(options);
+    expect(await answers(engine)).toEqual(want);
+    await close();
+  });
+
+  test("a logit processor ends its own request: no function goes to another process", async () => {
+    const { engine, close } = await openLed();
+    const request = { messages: chat("Hello"), sampling: { ...SAMPLED, maxNewTokens: 4 } };
+    const [processed, other] = await Promise.allSettled([
+      complete(engine, { ...request, logitProcessors: [() => {}] } as LocalRequest),
+      complete(engine, request),
+    ]);
+    expect(processed).toMatchObject({ reason: { field: "logitProcessors" } });
+    expect(other).toMatchObject({ value: { tokens: { length: 4 } } });
+    await close();
+  });
+
+  test("a rank that draws another token ends the group", async () => {
+    const misread = (bytes: Uint8Array) => {
+      const order = deserialize(bytes);
+      for (const row of order.rows ?? []) row.sampling.temperature = 2;
+      return order;
+    };
+    // The next step begins with what the first rank has drawn.
+    const { engine, done } = await openLed({ overlapSchedule: false }, misread);
+    const ended = expect(done).rejects.toThrow(/the first has drawn \d+ from row 0, this one \d+/);
+    const answer = complete(engine, {
+      messages: chat("Hello"),
+      sampling: { temperature: 0, maxNewTokens: 64, ignoreEos: true },
+    });
+    await expect(answer).rejects.toBeInstanceOf(GroupError);
+    await ended;
+    expect(engine.status().healthy).toBe(false);
+    await engine.close();
+  });
+
+  test.each([
+    ["retractionMemory", { retractionMemory: 1 }],
+    ["prefixStore", { prefixStore: { storage: new MemoryFolder({ writes: "in place" }) } }],
+    ["tensorParallelSize", { tensorParallelSize: 2 }],
+  ])("%s is refused", async (field, options) => {
+    const [first] = localGroup(2);
+    const leading = ledRanks({ communicator: first!, format: FORMAT });
+    const given = { ...GIVEN, device, ...leading, ...(options as Partial<LoadOptions>) };
+    const load = Engine.load(folderSource(EMBEDDED_MODEL), given);
+    await expect(load).rejects.toMatchObject({ code: "unsupported", field });
+  });
+});
