@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { WorkerError } from "../../errors.ts";
+import { type EngineError, WorkerError } from "../../errors.ts";
 import type {
   DetokenizeOptions,
   EngineStatus,
@@ -71,7 +71,7 @@ export class RemoteEngine implements GenerationEngine {
     onSilence: () => this.fail("the engine does not answer any more"),
   });
   /** Why nothing can be asked any more. */
-  #failure: WorkerError | undefined;
+  #failure: EngineError | undefined;
   #isClosing = false;
   #onEnded!: () => void;
   /** Resolves once nothing is answered any more. */
@@ -179,7 +179,7 @@ export class RemoteEngine implements GenerationEngine {
   /** Ends everything that waits for the other side, which does not answer any more. */
   protected fail(problem: string, cause?: unknown): void {
     if (this.#failure !== undefined) return;
-    const failure = new WorkerError(`Cannot generate: ${problem}`, { cause });
+    const failure = this.failureOf(problem, cause);
     this.#failure = failure;
     const nothing = { runningRequests: 0, queuedRequests: 0, queuedTokens: 0 };
     this.#status = { ...this.#status, ...nothing, healthy: false };
@@ -190,6 +190,11 @@ export class RemoteEngine implements GenerationEngine {
     this.#works.clear();
     this.#port.close();
     this.#onEnded();
+  }
+
+  /** What requests get once the other side does not answer any more. */
+  protected failureOf(problem: string, cause: unknown): EngineError {
+    return new WorkerError(`Cannot generate: ${problem}`, { cause });
   }
 
   async #profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {

@@ -55,6 +55,8 @@ class EngineServer {
   readonly #running = new Map<number, RunningRequest>();
   /** Ends the work that a profile is taken of, by the call's id. */
   readonly #profiled = new Map<number, () => void>();
+  /** Those that are not answered yet, by the same. */
+  readonly #profiles = new Map<number, Promise<void>>();
   readonly #silence = new SilenceWatch({
     isWaiting: () => this.#running.size > 0,
     ping: () => this.#answers.add({ type: "ping" }),
@@ -103,7 +105,7 @@ class EngineServer {
         this.#reply(call.id, this.#ask(call));
         break;
       case "profile":
-        this.#reply(call.id, this.#profile(call));
+        this.#answerProfile(call);
         break;
       case "worked":
         this.#profiled.get(call.id)?.();
@@ -196,22 +198,31 @@ class EngineServer {
     }
   }
 
-  #reply(id: number, answer: Promise<unknown>): void {
-    answer
+  #answerProfile(call: Extract<EngineCall, { type: "profile" }>): void {
+    const { id } = call;
+    const answered = this.#reply(id, this.#profile(call));
+    this.#profiles.set(id, answered);
+    answered.finally(() => this.#profiles.delete(id));
+  }
+
+  #reply(id: number, answer: Promise<unknown>): Promise<void> {
+    return answer
       .then((value): EngineAnswer => ({ type: "answer", id, value }))
       .catch((error): EngineAnswer => ({ type: "failed", id, error: errorData(error) }))
       .then((settled) => this.#answers.add(settled));
   }
 
-  /** Ends the port's requests as the engine's own `close` does: with a last chunk. */
+  /** Ends the port's requests as the engine's own `close` does: with a last chunk, and with profiles. */
   async #close(): Promise<void> {
     this.#isClosing = true;
     for (const { requestId, taken } of this.#running.values()) {
       this.#engine.abort(requestId);
       taken.call();
     }
+    const begun = [...this.#profiled.keys()].map((id) => this.#profiles.get(id));
     this.#endProfiles();
     await Promise.all([...this.#running.values()].map(({ done }) => done));
+    await Promise.all(begun);
     this.end("its connection is closed");
   }
 

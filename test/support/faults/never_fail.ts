@@ -20,6 +20,7 @@ export const NEVER_FAIL: readonly string[] = [
     `src/engine/${file}: await options.draftModel?.close?.().catch(() => {});`,
   ]),
   "src/engine/remote/serve_engine.ts: await Promise.all([...this.#running.values()].map(({ done }) => done));",
+  "src/engine/remote/serve_engine.ts: await Promise.all(begun);",
   "src/engine/step/steps_in_flight.ts: await Promise.allSettled(left.map(({ tokens }) => tokens));",
   // The turn of others in the thread of grammars, which ends with it.
   "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
