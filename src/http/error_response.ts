@@ -87,6 +87,8 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
     "request_loses_device",
     { status: 500, type: "InternalServerError", word: "request_loses_device" },
   ],
+  // A group that has lost a rank ends, and is started again.
+  ["group_error", { status: 503, type: "503" }],
   ["rate_limited", { status: 429, type: "RateLimitError", word: "rate_limit_exceeded" }],
   ["unavailable", { status: 503, type: "503" }],
   ["worker_failed", { status: 502, type: "BadGatewayError" }],

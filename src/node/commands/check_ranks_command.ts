@@ -3,9 +3,6 @@
  *
  * @module
  */
-import { existsSync } from "node:fs";
-import { fileURLToPath } from "node:url";
-import { UnsupportedError } from "../../errors.ts";
 import { CHECK_RANKS_OPTIONS, type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
 import { formatOptions, OptionError, parseOptions } from "../options/option_parser.ts";
 import type { CommandContext } from "./command_context.ts";
@@ -16,11 +13,9 @@ const USAGE = `Usage: wisp check_ranks [options]
 Starts ranks, each a process, has them exchange bytes over MPI, looks at every byte, and prints how
 long exchanges take. On several machines run the same command on each, with its --node-rank; machine 0
 is the one that --dist-init-addr names. Started by mpiexec, mpirun or srun without these options, it is
-a rank of their group. No model is loaded: servers have all their ranks in one process.
+a rank of their group. No model is loaded: wisp launch_server takes the same options.
 `;
 
-/** Where the program of a rank lies, seen from the package's entries and from the files they share. */
-const PLACES = ["./rank_process.js", "../rank_process.js"];
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
@@ -50,6 +45,7 @@ export async function checkRanksCommand(
 
 async function launchUntilSignal(place: GroupPlace): Promise<void> {
   const { launchGroup } = await import("../mpi/launch_group.ts");
+  const { rankProgram } = await import("../mpi/rank_program.ts");
   const command = [process.execPath, rankProgram()];
   const ending = new AbortController();
   const stop = (name: NodeJS.Signals) => {
@@ -64,12 +60,4 @@ async function launchUntilSignal(place: GroupPlace): Promise<void> {
   } finally {
     for (const name of Object.keys(SIGNALS)) process.off(name, stop);
   }
-}
-
-/** @throws {UnsupportedError} where the package runs from its TypeScript source. */
-function rankProgram(): string {
-  const paths = PLACES.map((place) => fileURLToPath(new URL(place, import.meta.url)));
-  const path = paths.find((one) => existsSync(one));
-  if (path !== undefined) return path;
-  throw new UnsupportedError("ranks over MPI", "their program is not built; npm run build does it");
 }

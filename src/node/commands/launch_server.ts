@@ -41,6 +41,6 @@ export async function launchServer(
   if (positionals.length > 0) {
     throw new OptionError(`Cannot use argument "${positionals[0]}": only options are expected`);
   }
-  const { serveModel } = await import("../serve/serve_model.ts");
-  await serveModel(options, context);
+  const { serveRanks } = await import("../ranks/serve_ranks.ts");
+  await serveRanks(options, context);
 }

@@ -54,6 +54,6 @@ export async function serveCommand(
       await downloadUntilSignal({ model: id, revision: asked, endpoint }, context.stderr);
     });
   }
-  const { serveModel } = await import("../serve/serve_model.ts");
-  await serveModel({ ...options, modelPath: model }, context);
+  const { serveRanks } = await import("../ranks/serve_ranks.ts");
+  await serveRanks({ ...options, modelPath: model }, context);
 }

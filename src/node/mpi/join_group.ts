@@ -30,8 +30,18 @@ const EXCHANGE_DEADLINE = 30_000;
 /** Milliseconds that a rank without a launcher of ours gives its last messages. */
 const LAST_MESSAGES = 200;
 
+/** The program around this rank's launcher, as the rank talks to it. */
+export interface LauncherTalk {
+  say(message: unknown): void;
+  /** Called for each message; those that came before it was set are kept for it. */
+  onMessage: ((message: unknown) => void) | undefined;
+}
+
 export interface RankGroup {
   readonly communicator: MpiCommunicator;
+  readonly launcher: LauncherTalk;
+  /** Milliseconds that ranks wait for each other while they start. */
+  readonly startTimeout: number;
   /** Waits until all ranks have done their work, and ends the process. */
   finish(): Promise<never>;
   /** Tells launcher and ranks why this rank cannot go on, and ends the process. */
@@ -61,6 +71,8 @@ export async function joinGroup(): Promise<RankGroup> {
   launcher.send({ type: "started" });
   return {
     communicator,
+    launcher,
+    startTimeout: timeout,
     async finish() {
       await meetOnce(communicator, "the end");
       // What this rank has sent last may still need its help on the way to others.
@@ -96,12 +108,14 @@ async function startMpi(library: MpiLibrary, timeout: number) {
 }
 
 /** What a rank has of its launcher; nothing where another program has started it. */
-class LauncherLink {
+class LauncherLink implements LauncherTalk {
   readonly #library: MpiLibrary;
   readonly #end = deferred<void>();
   #communicator: MpiCommunicator | undefined;
   #isAlone = false;
   #misses = 0;
+  #onMessage: LauncherTalk["onMessage"];
+  #unheard: unknown[] = [];
 
   constructor(library: MpiLibrary) {
     this.#library = library;
@@ -127,6 +141,19 @@ class LauncherLink {
     this.#communicator = communicator;
   }
 
+  get onMessage(): LauncherTalk["onMessage"] {
+    return this.#onMessage;
+  }
+
+  set onMessage(take) {
+    this.#onMessage = take;
+    if (take !== undefined) for (const message of this.#unheard.splice(0)) take(message);
+  }
+
+  say(message: unknown): void {
+    this.send({ type: "said", message });
+  }
+
   /** Resolves once the launcher has it, or is gone. */
   send(message: RankMessage): Promise<void> {
     return new Promise((resolve) => {
@@ -150,6 +177,10 @@ class LauncherLink {
   #hear(message: LauncherMessage): void {
     this.#misses = 0;
     if (message.type === "end") this.#end.resolve();
+    if (message.type === "said") {
+      if (this.#onMessage === undefined) this.#unheard.push(message.message);
+      else this.#onMessage(message.message);
+    }
     if (message.type !== "lost") return;
     if (this.#communicator === undefined) this.#library.exit(EXIT.lost);
     else this.#communicator.fail(new GroupError(message.reason));

@@ -39,10 +39,12 @@ export interface GroupOptions {
   readonly env?: Environment;
   /** Milliseconds between signs of life. */
   readonly beat?: number;
-  /** Ends the group. */
+  /** Ends the group, for its reason where that is a `LaunchError`. */
   readonly signal?: AbortSignal | undefined;
-  /** All ranks of this node are there. */
-  readonly onStart?: () => void;
+  /** All ranks of this node are there; `say` takes plain data to one of them. */
+  readonly onStart?: (say: (message: unknown, rank: number) => void) => void;
+  /** What the program of a rank of this node says. */
+  readonly onMessage?: (message: unknown, rank: number) => void;
 }
 
 /**
@@ -100,14 +102,17 @@ class Group {
       beat,
       env: rankEnvironment(options, shim),
       serve: (stream, rank) => pmi.serve(stream, rank),
+      onMessage: options.onMessage,
       onFailure: (error) => this.#fail(error),
     });
   }
 
   async run(): Promise<void> {
     const { signal } = this.#options;
-    const stop = () =>
-      this.#fail(new LaunchError("Cannot go on with the group: it is stopped", EXIT.failed));
+    const stop = () => {
+      const stopped = new LaunchError("Cannot go on with the group: it is stopped", EXIT.failed);
+      this.#fail(signal?.reason instanceof LaunchError ? signal.reason : stopped);
+    };
     if (signal?.aborted) stop();
     signal?.addEventListener("abort", stop, { once: true });
     try {
@@ -127,7 +132,7 @@ class Group {
     this.#failed.promise.catch(() => clearTimeout(timer));
     await this.#ranks.started;
     clearTimeout(timer);
-    onStart?.();
+    onStart?.((message, rank) => this.#ranks.say(message, rank));
     await this.#ranks.done;
     await this.#nodes.finish();
     await this.#ranks.release();

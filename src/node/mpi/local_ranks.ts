@@ -28,6 +28,8 @@ export interface LocalRanksOptions {
   readonly beat: number;
   /** Serves a rank's MPI while it starts. */
   readonly serve: (stream: Duplex, rank: number) => void;
+  /** What a rank's program says. */
+  readonly onMessage?: ((message: unknown, rank: number) => void) | undefined;
   /** A rank is lost. */
   readonly onFailure: (error: LaunchError) => void;
 }
@@ -81,6 +83,13 @@ export class LocalRanks {
     return this.#end({ type: "lost", reason });
   }
 
+  /** Says something to the program of a rank of this node. */
+  say(message: unknown, rank: number): void {
+    const { process } = this.#ranks.find((one) => one.rank === rank)!;
+    if (process.connected)
+      process.send({ type: "said", message } satisfies LauncherMessage, () => {});
+  }
+
   async #end(message: LauncherMessage): Promise<void> {
     this.#ending = true;
     clearInterval(this.#timer);
@@ -99,6 +108,8 @@ export class LocalRanks {
     const child = spawn(file!, args, {
       env: { ...env, ...own },
       stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"],
+      // Typed arrays stay what they are.
+      serialization: "advanced",
     });
     const gone = deferred<void>();
     const one: Rank = { rank, process: child, ended: gone.promise, started: false, done: false };
@@ -125,6 +136,8 @@ export class LocalRanks {
     } else if (message.type === "done") {
       one.done = true;
       if (this.#ranks.every(({ done }) => done)) this.#done.resolve();
+    } else if (message.type === "said") {
+      if (!this.#ending) this.#options.onMessage?.(message.message, one.rank);
     } else {
       this.#fail(message.reason);
     }

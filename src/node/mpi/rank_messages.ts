@@ -12,7 +12,9 @@ export type RankMessage =
   /** It cannot go on. */
   | { readonly type: "failed"; readonly reason: string }
   /** All ranks have done their work: it waits for the end. */
-  | { readonly type: "done" };
+  | { readonly type: "done" }
+  /** What its program says to the program around the launcher, as plain data. */
+  | { readonly type: "said"; readonly message: unknown };
 
 /** From a launcher. */
 export type LauncherMessage =
@@ -20,7 +22,9 @@ export type LauncherMessage =
   /** All ranks of all nodes have said that they are done. */
   | { readonly type: "end" }
   /** The group has ended. */
-  | { readonly type: "lost"; readonly reason: string };
+  | { readonly type: "lost"; readonly reason: string }
+  /** What the program around the launcher says to that of the rank, as plain data. */
+  | { readonly type: "said"; readonly message: unknown };
 
 /** Variables of a rank's environment, as its launcher sets them. */
 export const RANK_VARIABLES = {

@@ -1,8 +1,13 @@
 /**
- * The program of a rank process.
+ * The program of a rank process: its argument says what the rank does.
  *
  * @module
  */
 import { runRank } from "./run_rank.ts";
 
-await runRank();
+if (process.argv[2] === "serve") {
+  const { serveRank } = await import("../ranks/serve_rank.ts");
+  await serveRank();
+} else {
+  await runRank();
+}

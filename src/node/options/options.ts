@@ -11,12 +11,13 @@ import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
+import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PARSER_OPTIONS } from "./parser_options.ts";
-import { RESERVED_OPTIONS } from "./reserved_options.ts";
+import { RESERVED_GROUP_OPTIONS, RESERVED_OPTIONS } from "./reserved_options.ts";
 import { SERVER_OPTIONS } from "./server_options.ts";
 import { SPECULATION_OPTIONS } from "./speculation_options.ts";
 
@@ -228,8 +229,8 @@ export const ENGINE_OPTIONS = {
     min: 1,
     default: 1,
     help:
-      "ranks that split every layer, all on this adapter: the same answers, in more time; to try what " +
-      "ranks of several devices will do",
+      "ranks that split every layer, with the same answers: all in this process and on this adapter, or " +
+      "each a process where --nnodes is given",
     group: DEVICE,
   },
   randomSeed: {
@@ -250,6 +251,7 @@ export const LAUNCH_OPTIONS = {
   trustRemoteCode: TRUST_REMOTE_CODE,
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,
+  ...GROUP_OPTIONS,
   ...RESERVED_OPTIONS,
 } as const satisfies OptionTable;
 
@@ -335,6 +337,7 @@ export const COMPILE_OPTIONS = {
   adapter: ENGINE_OPTIONS.adapter,
   enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
   help: HELP,
+  ...RESERVED_GROUP_OPTIONS,
   ...RESERVED_OPTIONS,
   tpSize: {
     ...ENGINE_OPTIONS.tpSize,

@@ -22,6 +22,22 @@ export function reserved<const T extends Readonly<Record<string, Reserved>>>(row
   return table as { readonly [K in keyof T]: T[K] & OptionRow };
 }
 
+/** Of a command that runs no ranks: those of a server are in `group_options.ts` of `src/node/ranks`. */
+export const RESERVED_GROUP_OPTIONS = reserved({
+  distInitAddr: {
+    flags: ["--dist-init-addr"],
+    kind: "string",
+    help: "where the nodes of a group meet",
+  },
+  nnodes: { flags: ["--nnodes"], kind: "integer", neutral: [1], help: "machines of a group" },
+  nodeRank: {
+    flags: ["--node-rank"],
+    kind: "integer",
+    neutral: [0],
+    help: "number of this machine in its group",
+  },
+});
+
 export const RESERVED_OPTIONS = reserved({
   dpSize: {
     flags: ["--dp-size", "--dp", "--data-parallel-size"],
@@ -38,18 +54,6 @@ export const RESERVED_OPTIONS = reserved({
     flags: ["--enable-dp-lm-head"],
     kind: "flag",
     help: "data-parallel output head",
-  },
-  distInitAddr: {
-    flags: ["--dist-init-addr"],
-    kind: "string",
-    help: "where the nodes of a group meet",
-  },
-  nnodes: { flags: ["--nnodes"], kind: "integer", neutral: [1], help: "machines of a group" },
-  nodeRank: {
-    flags: ["--node-rank"],
-    kind: "integer",
-    neutral: [0],
-    help: "number of this machine in its group",
   },
   disaggregationMode: {
     flags: ["--disaggregation-mode"],

@@ -108,14 +108,6 @@ export const SERVER_OPTIONS = {
       "the exit code is 1",
     group: SERVER,
   },
-  distTimeout: {
-    flags: ["--dist-timeout"],
-    kind: "integer",
-    value: "SECONDS",
-    min: 1,
-    help: "how long ranks wait for each other: taken and never used, as one rank waits for none",
-    group: SERVER,
-  },
   logLevel: {
     flags: ["--log-level"],
     kind: "string",

@@ -58,7 +58,11 @@ export function describeSpeculation({
 const MOST_REASONS = 8;
 
 /** What ranks share, and what each of them has whole, by why; nothing for one rank. */
-export function describeRanks(size: number, unshared: readonly Unshared[]): readonly string[] {
+export function describeRanks(
+  size: number,
+  unshared: readonly Unshared[],
+  where = "on this adapter",
+): readonly string[] {
   if (size === 1) return [];
   const byReason = new Map<string, Set<string>>();
   for (const { name, why } of unshared) {
@@ -68,7 +72,7 @@ export function describeRanks(size: number, unshared: readonly Unshared[]): read
   const reasons = Array.from(byReason, ([why, names]) => `${[...names].join(", ")}, as ${why}`);
   const left = reasons.length - MOST_REASONS;
   return [
-    `Ranks: ${size} share the model on this adapter`,
+    `Ranks: ${size} share the model ${where}`,
     ...reasons.slice(0, MOST_REASONS).map((reason) => `Ranks: each has whole ${reason}`),
     ...(left > 0 ? [`Ranks: each has more whole, for ${left} other reasons`] : []),
   ];

@@ -6,7 +6,7 @@
  */
 
 import type { Hono } from "hono";
-import { EngineError } from "../../errors.ts";
+import { EngineError, GroupError } from "../../errors.ts";
 import type { FinishReason, GenerationEngine } from "../../generation.ts";
 import { formatProfile } from "../../profile.ts";
 import { createApp } from "../../server/app.ts";
@@ -34,9 +34,11 @@ import { LAUNCH_OPTIONS, type LaunchOptions } from "../options/options.ts";
 import { requireOneKindOfParsers } from "../options/parser_options.ts";
 import { requireConsistent } from "../options/server_options.ts";
 import { packageVersion } from "../package_root.ts";
-import { requireFreeAddress, serve } from "./http.ts";
-import { drainOnSignal } from "./shutdown.ts";
+import { idleGroupOptions } from "../ranks/group_options.ts";
+import { type RunningServer, requireFreeAddress, serve } from "./http.ts";
+import { drainOnSignal, LAST_WORDS } from "./shutdown.ts";
 import { socketLimits } from "./socket_limits.ts";
+import type { StartedEngine } from "./start_engine.ts";
 import { lineReport } from "./start_report.ts";
 import { StartTimes } from "./start_times.ts";
 import { openWebPage, webPageAddress } from "./web_page_files.ts";
@@ -44,7 +46,11 @@ import { openWebPage, webPageAddress } from "./web_page_files.ts";
 /** Tokens of the request that the server sends itself before it says that it is ready. */
 const WARM_UP_TOKENS = 4;
 
-/** Loads the model and serves it until a signal comes. */
+/**
+ * Loads the model and serves it until a signal comes.
+ *
+ * @throws {LaunchError} when the engine is gone for good.
+ */
 export async function serveModel(options: LaunchOptions, context: CommandContext): Promise<void> {
   requireConsistent(options);
   requireOneKindOfParsers(options);
@@ -53,9 +59,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   await requireFreeAddress(options);
   const { stderr } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
-  if (options.distTimeout !== undefined) {
-    log.line("info", "Option --dist-timeout changes nothing: one rank waits for no other");
-  }
+  for (const line of idleGroupOptions(options)) log.line("info", line);
   for (const warning of environmentWarnings(process.env)) {
     log.line("warning", `Warning: ${warning}`);
   }
@@ -63,12 +67,22 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   const report = startTimes.watch(lineReport(log, options.decodeLogInterval));
   const engine = await context.startEngine(options, report);
   startTimes.end();
+  await serveStarted(engine, { options, log, startTimes });
+}
+
+interface Started {
+  readonly options: LaunchOptions;
+  readonly log: Logger;
+  readonly startTimes: StartTimes;
+}
+
+async function serveStarted(engine: StartedEngine, started: Started): Promise<void> {
+  const { options, log } = started;
   let lifecycle: Lifecycle = "starting";
   const profiles = profileFiles(engine, options, log);
   const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
   const webPage = await openWebPage(options, log);
-  const surroundings = { options, log, startTimes, profiles, webPage, lifecycle: () => lifecycle };
-  const app = await appOver(engine, surroundings);
+  const app = await appOver(engine, { ...started, profiles, webPage, lifecycle: () => lifecycle });
   const server = await serve(app, { ...options, limits: socketLimits(options) });
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
@@ -87,18 +101,41 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     if (options.logFormat === "sglang") log.line("info", text);
   };
   scriptLine(`Uvicorn running on ${server.url} (as scripts expect it; this is wisp)`);
-  const isWarm = await warmUp(engine);
-  if (isWarm && lifecycle === "starting") {
-    lifecycle = "ready";
-    log.line("info", `Ready: ${servedModelName} answers at ${server.url}`);
-    if (webPage !== undefined) log.line("info", `Chat: open ${webPageAddress(server.url)}`);
-    scriptLine("The server is fired up and ready to roll!");
-  }
-  try {
+  const run = async () => {
+    if ((await warmUp(engine)) && lifecycle === "starting") {
+      lifecycle = "ready";
+      log.line("info", `Ready: ${servedModelName} answers at ${server.url}`);
+      if (webPage !== undefined) log.line("info", `Chat: open ${webPageAddress(server.url)}`);
+      scriptLine("The server is fired up and ready to roll!");
+    }
     await stopped;
+  };
+  try {
+    await untilLost(engine, server, run());
   } finally {
     await profiles?.settled();
-    if (kernelTable !== undefined) log.event("info", `Kernels: ${await kernelTable()}`);
+    const table = await kernelTable?.().catch((error: Error) => error.message);
+    if (table !== undefined) log.event("info", `Kernels: ${table}`);
+  }
+}
+
+/**
+ * What `work` comes to, unless the engine is gone before. Then requests are told so before the process
+ * ends.
+ */
+async function untilLost(
+  { lost }: StartedEngine,
+  server: RunningServer,
+  work: Promise<void>,
+): Promise<void> {
+  if (lost === undefined) return work;
+  try {
+    await Promise.race([work, lost]);
+  } catch (error) {
+    if (!(error instanceof GroupError)) throw error;
+    await server.close(LAST_WORDS);
+    // It says why, and with which code the process ends.
+    await lost;
   }
 }
 
@@ -115,10 +152,7 @@ function profileFiles(
   });
 }
 
-interface AppSurroundings {
-  readonly options: LaunchOptions;
-  readonly log: Logger;
-  readonly startTimes: StartTimes;
+interface AppSurroundings extends Started {
   readonly profiles: ProfileFiles | undefined;
   readonly webPage: WebPage | undefined;
   readonly lifecycle: () => Lifecycle;

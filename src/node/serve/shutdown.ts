@@ -9,7 +9,7 @@ import type { RunningServer } from "./http.ts";
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
 /** Milliseconds in which aborted requests can still tell their clients. */
-const LAST_WORDS = 1000;
+export const LAST_WORDS = 1000;
 
 /** What answers requests. */
 export interface Served {

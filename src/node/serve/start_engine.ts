@@ -5,8 +5,11 @@
  */
 
 import { Engine } from "../../engine/engine.ts";
+import type { EngineOptions } from "../../engine/engine_options.ts";
+import type { StartSizes } from "../../engine/load/start_sizes.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { QuantizationError } from "../../layers/weights/quantizing_upload.ts";
+import type { FolderSource } from "../files.ts";
 import { readTemplate } from "../options/chat_template.ts";
 import { decodeBuckets } from "../options/decode_buckets.ts";
 import { chunkedPrefixThreshold } from "../options/engine_variables.ts";
@@ -19,21 +22,36 @@ import {
   describeSpeculation,
 } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions, servingOptions } from "./map_options.ts";
-import { openDeviceFor, openDraftModel, openModel } from "./open_model.ts";
+import { openDeviceFor, openDraftModel, openModel, type ReplaceableDevice } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
+
+export interface StartedEngine extends GenerationEngine {
+  /** Rejects when the engine is gone for good, and a server of it has to end. */
+  readonly lost?: Promise<never>;
+}
 
 export type StartEngine = (
   options: EngineLaunchOptions,
   report: StartReport,
-) => Promise<GenerationEngine>;
+) => Promise<StartedEngine>;
+
+/** What an engine is loaded from, and with. */
+export interface EngineSetting {
+  readonly source: FolderSource;
+  readonly opened: ReplaceableDevice;
+  readonly given: Omit<EngineOptions, "device">;
+}
 
 /**
  * @throws {OptionError} when an option does not fit the model.
  * @throws {CheckpointError} when the folder is not a checkpoint.
  * @throws {MissingModelError} when a model from a hub is not here, or not all of it.
- * @throws {DeviceError} when there is no adapter, or not enough memory.
+ * @throws {DeviceError} when there is no adapter.
  */
-export const startEngine: StartEngine = async (options, report) => {
+export async function engineSetting(
+  options: EngineLaunchOptions,
+  report: StartReport,
+): Promise<EngineSetting> {
   const asked = {
     decodeBuckets: decodeBuckets(options),
     prefixStore: prefixStore(options, report),
@@ -48,20 +66,30 @@ export const startEngine: StartEngine = async (options, report) => {
   };
   const draftModel = await openDraftModel(options);
   const opened = await openDeviceFor(source, options, report);
+  const onPlan = (sizes: StartSizes) => {
+    report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
+    report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
+    report.sizes(describeSpeculation(sizes));
+  };
+  const model = await modelOptions(options, { source, opened, choices, draftModel, report });
+  return { source, opened, given: { ...model, ...servingOptions(options, found), onPlan } };
+}
+
+/**
+ * @throws As `engineSetting`.
+ * @throws {DeviceError} when there is not enough memory.
+ */
+export const startEngine: StartEngine = async (options, report) => {
+  const { source, opened, given } = await engineSetting(options, report);
   try {
     const engine: Engine = await Engine.load(source, {
+      ...given,
       device: opened.openNext,
-      ...(await modelOptions(options, { source, opened, choices, draftModel, report })),
-      ...servingOptions(options, found),
-      onPlan: (sizes) => {
-        report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
-        report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
-        report.sizes(describeSpeculation(sizes));
-      },
       onRecovery: (event) => report.recovery(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     reportLoaded(engine, options, report);
+    report.sizes(describeRanks(options.tpSize, engine.unshared));
     return engine;
   } catch (error) {
     throw asOptionError(error);
@@ -69,13 +97,12 @@ export const startEngine: StartEngine = async (options, report) => {
 };
 
 /** What a start says once the model is loaded. */
-function reportLoaded(
+export function reportLoaded(
   engine: Engine,
-  { quantizationReport, tpSize }: EngineLaunchOptions,
+  { quantizationReport }: EngineLaunchOptions,
   report: StartReport,
 ): void {
   report.family(engine.model.family);
-  report.sizes(describeRanks(tpSize, engine.unshared));
   report.classes(engine.status().numericClasses);
   report.quantized(describeErrors(engine.quantizationErrors, quantizationReport));
   report.warnings(engine.selfTest.failures);

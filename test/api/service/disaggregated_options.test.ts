@@ -40,7 +40,6 @@ test.each([
   [["--disaggregation-mode", "prefill"]],
   [["--disaggregation-mode", "decode"]],
   [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
-  [["--dist-init-addr", "10.0.0.1:20102"]],
   [["--dp-size", "16"]],
   [["--moe-dense-tp-size", "2"]],
   [["--ep-num-redundant-experts", "32"]],

@@ -5,7 +5,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFailed, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
-import type { EngineModel } from "../../../src/engine/ranks/rank_group.ts";
+import type { EngineModel } from "../../../src/engine/ranks/engine_model.ts";
 import { deviceFactory } from "../../../src/node/device/device.ts";
 import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";

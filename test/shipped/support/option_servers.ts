@@ -54,9 +54,9 @@ export function secondArguments(): readonly string[] {
     ["--speculative-ngram-min-match-window-size", "3"],
     ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
     ["--speculative-accept-threshold-single", "0.9", "--speculative-accept-threshold-acc", "0.9"],
-    ["--tp", "2"],
+    ["--tp", "2", "--nnodes", "1", "--node-rank", "0", "--dist-init-addr", "127.0.0.1:20102"],
     // What servers of one device do anyway.
-    ["--dp", "1", "--nnodes", "1", "--node-rank", "0"],
+    ["--dp", "1"],
     ["--disaggregation-mode", "null"],
     ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
     ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],

@@ -193,12 +193,22 @@ async function ended(child: ChildProcess): Promise<EndedWisp> {
   return { code, stdout: texts.stdout, stderr: texts.stderr };
 }
 
+/** A line of the log that says where a server listens. */
+const LISTENS = /Listening on (http:\/\/[^\s"]+)\S*\n/;
+
+export interface ServeOptions extends WispOptions {
+  /** Default launch_server. */
+  readonly command?: readonly string[];
+  /** The line that says where it listens, its first group being the address. */
+  readonly listens?: RegExp;
+}
+
 /** Runs `wisp launch_server`, or another command that serves, until it listens and is healthy. */
 export async function serveWisp(
   args: readonly string[],
-  options: WispOptions & { readonly command?: readonly string[] } = {},
+  options: ServeOptions = {},
 ): Promise<ServingWisp> {
-  const { command = ["launch_server"] } = options;
+  const { command = ["launch_server"], listens = LISTENS } = options;
   const child = node([linked(options.folder), ...command, "--port", "0", ...args], options);
   const texts = collect(child);
   const closed = once(child, "close") as Promise<[number | null]>;
@@ -213,8 +223,8 @@ export async function serveWisp(
       await once(child, "text");
     }
   };
-  await sees(/Listening on http:\S+\n/);
-  const url = /Listening on (http:\/\/[^\s"]+)/.exec(texts.all)![1]!;
+  await sees(listens);
+  const url = listens.exec(texts.all)![1]!;
   const server: ServingWisp = {
     url,
     process: child,

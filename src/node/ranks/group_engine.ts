@@ -1,0 +1,94 @@
+/**
+ * The engine of a group of ranks that are processes, as the server of node 0 has it: the server is
+ * in the launcher's process, where no exchange between ranks delays a stream.
+ *
+ * @module
+ */
+import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
+import { GroupError } from "../../errors.ts";
+import { EXIT, LaunchError } from "../mpi/launch_error.ts";
+import { deferred } from "../mpi/nodes.ts";
+import type { GroupPlace } from "../mpi/rank_options.ts";
+import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
+import type { StartReport } from "../serve/start_report.ts";
+import { launchRanks } from "./launch_ranks.ts";
+import { type FromRank, TalkPort, type ToRank } from "./rank_talk.ts";
+
+/** Starts the ranks of node 0 and waits for those of all others. */
+export function startRanks(place: GroupPlace): StartEngine {
+  return async (options, report) => {
+    let say: (message: ToRank) => void = () => {};
+    const port = new TalkPort((message) => say(message));
+    const loaded = deferred<void>();
+    const ending = new AbortController();
+    const group = launchRanks({
+      place,
+      options,
+      reportsSteps: report.step !== undefined,
+      signal: ending.signal,
+      onStart: (sayTo) => {
+        say = (message) => sayTo(message, 0);
+      },
+      onMessage: (message, rank) => {
+        if (message.type === "report") tell(report, message);
+        else if (message.type === "engine") port.hear(message.message);
+        else if (rank === 0) loaded.resolve();
+      },
+    });
+    group.catch((error: Error) => {
+      loaded.reject(error);
+      port.onEnd?.(error.message);
+    });
+    await loaded.promise;
+    return new GroupEngine(await openPort(port), {
+      group,
+      stop: () => say({ type: "stop" }),
+      end: (error) => ending.abort(error),
+    });
+  };
+}
+
+function tell(
+  report: StartReport,
+  { method, values }: Extract<FromRank, { type: "report" }>,
+): void {
+  (report[method] as ((...values: readonly unknown[]) => void) | undefined)?.(...values);
+}
+
+interface Group {
+  /** Settles when it has ended. */
+  readonly group: Promise<void>;
+  /** Has its ranks end their work. */
+  stop(): void;
+  /** Ends them. */
+  end(error: LaunchError): void;
+}
+
+class GroupEngine extends RemoteEngine implements StartedEngine {
+  readonly lost: Promise<never>;
+  readonly #group: Group;
+  #isLeaving = false;
+
+  constructor(opened: OpenedPort, group: Group) {
+    super(opened);
+    this.#group = group;
+    this.lost = new Promise((_, reject) => {
+      group.group.catch(reject);
+    });
+    this.ended.then(() => {
+      const silent = "Cannot go on without rank 0: its engine does not answer any more";
+      if (!this.#isLeaving) group.end(new LaunchError(silent, EXIT.lost));
+    });
+  }
+
+  override async close(): Promise<void> {
+    this.#isLeaving = true;
+    await super.close();
+    this.#group.stop();
+    await this.#group.group;
+  }
+
+  protected override failureOf(problem: string, cause: unknown): GroupError {
+    return new GroupError(`Cannot generate: ${problem}`, { cause });
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Starts the ranks of this node that are to serve a model.
+ *
+ * @module
+ */
+import { launchGroup } from "../mpi/launch_group.ts";
+import type { GroupPlace } from "../mpi/rank_options.ts";
+import { rankProgram } from "../mpi/rank_program.ts";
+import type { EngineLaunchOptions } from "../options/options.ts";
+import { factsOf } from "./rank_place.ts";
+import type { FromRank, ToRank } from "./rank_talk.ts";
+
+export interface LaunchRanksOptions {
+  readonly place: GroupPlace;
+  readonly options: EngineLaunchOptions;
+  readonly reportsSteps: boolean;
+  /** The ranks of this node have started; `say` takes messages to one of them. */
+  readonly onStart?: (say: (message: ToRank, rank: number) => void) => void;
+  readonly onMessage: (message: FromRank, rank: number) => void;
+  /** Ends the group. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Resolves once the ranks of all nodes have done their work.
+ *
+ * @throws {LaunchError} with the exit code that says why the group has ended or did not start.
+ * @throws {UnsupportedError} where this machine has no MPI.
+ */
+export function launchRanks({
+  place,
+  options,
+  reportsSteps,
+  onStart,
+  onMessage,
+  signal,
+}: LaunchRanksOptions): Promise<void> {
+  const { node, ranksPerNode } = place;
+  return launchGroup({
+    ...place,
+    facts: factsOf(options),
+    command: [process.execPath, rankProgram(), "serve"],
+    signal,
+    onStart: (say) => {
+      const first = node * ranksPerNode;
+      for (let rank = first; rank < first + ranksPerNode; rank++) {
+        say({ type: "load", options, ranksPerNode, reportsSteps } satisfies ToRank, rank);
+      }
+      onStart?.(say);
+    },
+    onMessage: (message, rank) => onMessage(message as FromRank, rank),
+  });
+}

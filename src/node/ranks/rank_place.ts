@@ -1,0 +1,80 @@
+/**
+ * Where the ranks of a server are: in one process, or in processes that MPI joins.
+ *
+ * @module
+ */
+import { createHash } from "node:crypto";
+import { serialize } from "node:v8";
+import type { Facts } from "../../parallel/agree.ts";
+import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
+import { OptionError } from "../options/option_parser.ts";
+import {
+  ENGINE_OPTIONS,
+  type EngineLaunchOptions,
+  type LaunchOptions,
+} from "../options/options.ts";
+
+/** Seconds that nodes and ranks wait for each other at the start. */
+const TIMEOUT = 600;
+/** Characters of a value that nodes compare as it is; of a longer one they compare a hash. */
+const LONGEST = 200;
+/** Where files are is each node's matter: ranks compare what is in them. */
+const OWN: readonly string[] = ["help", "modelPath", "speculativeDraftModelPath"];
+/** What ranks that are processes cannot do. */
+const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as const;
+
+/**
+ * Where they are, when options ask for processes; undefined where one process has all ranks.
+ *
+ * @throws {OptionError} where options do not go together.
+ */
+export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
+  const { tpSize, nnodes, nodeRank, distInitAddr, distTimeout } = options;
+  if (nnodes === undefined && nodeRank === undefined && distInitAddr === undefined) {
+    return undefined;
+  }
+  const place = groupPlace({
+    tpSize,
+    distInitAddr,
+    nnodes: nnodes ?? 1,
+    nodeRank: nodeRank ?? 0,
+    distTimeout: distTimeout ?? TIMEOUT,
+  });
+  return tpSize === 1 ? undefined : place;
+}
+
+/** @throws {OptionError} naming what ranks that are processes cannot do. */
+export function requireOfProcesses(options: EngineLaunchOptions): void {
+  const key = ONLY_IN_ONE.find((one) => Boolean(options[one]));
+  if (key === undefined) return;
+  const state =
+    "ranks that are processes cannot do it yet; without --nnodes one process has them all";
+  throw new OptionError(
+    `Cannot use option ${ENGINE_OPTIONS[key].flags[0]} with --nnodes: ${state}`,
+  );
+}
+
+/** What all nodes must have alike, by the options' names. */
+export function factsOf(options: EngineLaunchOptions): Facts {
+  const facts: Record<string, string | number | boolean> = {
+    "the format of plain data": serialize(null)[1]!,
+  };
+  for (const [key, { flags }] of Object.entries(ENGINE_OPTIONS)) {
+    if (!OWN.includes(key)) facts[flags[0]] = factOf(options[key as keyof typeof options]);
+  }
+  return facts;
+}
+
+function factOf(value: unknown): string | number | boolean {
+  if (typeof value === "number" || typeof value === "boolean") return value;
+  const text = typeof value === "string" ? value : (JSON.stringify(value) ?? "not given");
+  return text.length <= LONGEST ? text : createHash("sha256").update(text).digest("hex");
+}
+
+/** The options that concern ranks, and nothing of the server around them. */
+export function engineOptionsOf(options: LaunchOptions): EngineLaunchOptions {
+  const keys = Object.keys(ENGINE_OPTIONS) as (keyof EngineLaunchOptions)[];
+  return Object.fromEntries(
+    keys.map((key) => [key, options[key]]),
+  ) as unknown as EngineLaunchOptions;
+}

@@ -1,0 +1,69 @@
+/**
+ * What a server's launcher and its ranks say to each other, as plain data.
+ *
+ * @module
+ */
+import type { Port } from "../../engine/remote/port.ts";
+import type { EngineLaunchOptions } from "../options/options.ts";
+import type { StartReport } from "../serve/start_report.ts";
+
+/** The lines of a report, without what it may leave out. */
+export type ReportMethod = keyof StartReport;
+
+export type ToRank =
+  /** Comes first. */
+  | {
+      readonly type: "load";
+      readonly options: EngineLaunchOptions;
+      /** They share a device. */
+      readonly ranksPerNode: number;
+      /** Whether the first rank tells of each step. */
+      readonly reportsSteps: boolean;
+    }
+  /** To the engine of the first rank, from the server. */
+  | { readonly type: "engine"; readonly message: unknown }
+  /** To the first rank: its engine, and with it the group, is not wanted any more. */
+  | { readonly type: "stop" };
+
+export type FromRank =
+  | { readonly type: "report"; readonly method: ReportMethod; readonly values: readonly unknown[] }
+  /** This rank's part of the model is there. */
+  | { readonly type: "loaded" }
+  /** From the engine of the first rank. */
+  | { readonly type: "engine"; readonly message: unknown };
+
+/** One end of the way between the engine of the first rank and the server. */
+export class TalkPort implements Port {
+  readonly #say: (message: { readonly type: "engine"; readonly message: unknown }) => void;
+  #onMessage: Port["onMessage"];
+  #unheard: unknown[] = [];
+  onEnd: Port["onEnd"];
+
+  constructor(say: (message: { readonly type: "engine"; readonly message: unknown }) => void) {
+    this.#say = say;
+  }
+
+  get onMessage(): Port["onMessage"] {
+    return this.#onMessage;
+  }
+
+  set onMessage(take) {
+    this.#onMessage = take;
+    if (take !== undefined) for (const message of this.#unheard.splice(0)) take(message);
+  }
+
+  post(message: unknown): void {
+    this.#say({ type: "engine", message });
+  }
+
+  /** Something has come from the other end. */
+  hear(message: unknown): void {
+    if (this.#onMessage === undefined) this.#unheard.push(message);
+    else this.#onMessage(message);
+  }
+
+  close(): void {
+    this.onEnd = undefined;
+    this.#onMessage = () => {};
+  }
+}

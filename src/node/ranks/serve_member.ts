@@ -1,0 +1,84 @@
+/**
+ * A node above 0 of a server's group: it has ranks and says whether they are there. Requests go to
+ * node 0.
+ *
+ * @module
+ */
+
+import type { GroupPlace } from "../mpi/rank_options.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { LaunchOptions } from "../options/options.ts";
+import { serve } from "../serve/http.ts";
+import { LAST_WORDS } from "../serve/shutdown.ts";
+import { launchRanks } from "./launch_ranks.ts";
+import { engineOptionsOf } from "./rank_place.ts";
+
+const HEALTH: readonly string[] = ["/health", "/health_generate"];
+const SIGNALS = ["SIGTERM", "SIGINT"] as const;
+
+/**
+ * Runs until the group has ended.
+ *
+ * @throws {LaunchError} with the exit code that says why it has ended or did not start.
+ */
+export async function serveMember(
+  options: LaunchOptions,
+  { place, log }: { readonly place: GroupPlace; readonly log: Logger },
+): Promise<void> {
+  let missing = place.ranksPerNode;
+  const health = await serve({ fetch: (request) => healthAnswer(request, missing === 0) }, options);
+  log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
+  const ending = endOnSignal(options, log);
+  try {
+    await launchRanks({
+      place,
+      options: engineOptionsOf(options),
+      reportsSteps: false,
+      signal: ending.signal,
+      onMessage: ({ type }) => {
+        if (type !== "loaded") return;
+        missing -= 1;
+        if (missing === 0) log.line("info", `Ready: the ranks of node ${place.node} are loaded`);
+      },
+    });
+  } catch (error) {
+    throw ending.signal.aborted ? ending.signal.reason : error;
+  } finally {
+    ending.forget();
+    await health.close(LAST_WORDS);
+  }
+}
+
+/** As node 0 answers probes, without anything about the model. */
+function healthAnswer(request: Request, isReady: boolean): Response {
+  const { pathname } = new URL(request.url);
+  const isProbe = request.method === "GET" || request.method === "HEAD";
+  if (!isProbe || !HEALTH.includes(pathname)) return new Response(null, { status: 404 });
+  return new Response(null, { status: isReady ? 200 : 503 });
+}
+
+/**
+ * Node 0 needs these ranks for the requests that still run: it ends the group when it is told to
+ * stop, and this node waits for that for as long as requests may run.
+ */
+function endOnSignal({ drainTimeout }: LaunchOptions, log: Logger) {
+  const ending = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const onSignal = (_: NodeJS.Signals, number: number) => {
+    if (timer !== undefined) process.exit(128 + number);
+    log.event(
+      "info",
+      `Stopping: node 0 has ${drainTimeout} seconds to end the group; a second signal stops at once`,
+    );
+    const late = `Cannot wait any longer: node 0 has not ended the group after ${drainTimeout} seconds`;
+    timer = setTimeout(() => ending.abort(new Error(late)), 1000 * drainTimeout);
+  };
+  for (const name of SIGNALS) process.on(name, onSignal);
+  return {
+    signal: ending.signal,
+    forget: () => {
+      clearTimeout(timer);
+      for (const name of SIGNALS) process.off(name, onSignal);
+    },
+  };
+}

@@ -1,0 +1,145 @@
+/**
+ * A rank of a server: the first has the engine, and the others follow it.
+ *
+ * @module
+ */
+import { deserialize, serialize } from "node:v8";
+import { Engine } from "../../engine/engine.ts";
+import type { LoadOptions } from "../../engine/load/load_options.ts";
+import { loadFollower } from "../../engine/ranks/follow_steps.ts";
+import type { PlainFormat } from "../../engine/ranks/order_channel.ts";
+import { endOrders, ledRanks } from "../../engine/ranks/rank_leader.ts";
+import { serveEngine } from "../../engine/remote/serve_engine.ts";
+import { DeviceError } from "../../errors.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import { filterDawnWarnings } from "../device/dawn_warnings.ts";
+import { joinGroup, type RankGroup } from "../mpi/join_group.ts";
+import { EXIT } from "../mpi/launch_error.ts";
+import { deferred } from "../mpi/nodes.ts";
+import { describeRanks } from "../serve/describe_sizes.ts";
+import { asOptionError } from "../serve/map_options.ts";
+import { type EngineSetting, engineSetting, reportLoaded } from "../serve/start_engine.ts";
+import type { StartReport } from "../serve/start_report.ts";
+import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_talk.ts";
+
+const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
+
+/** Does this process's part of a server and ends the process. */
+export async function serveRank(): Promise<never> {
+  filterDawnWarnings();
+  let group: RankGroup;
+  try {
+    group = await joinGroup();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return process.exit(EXIT.failed);
+  }
+  try {
+    await work(group);
+    return await group.finish();
+  } catch (error) {
+    return await group.fail(asOptionError(error));
+  }
+}
+
+async function work(group: RankGroup): Promise<void> {
+  const { communicator, launcher } = group;
+  const task = deferred<Extract<ToRank, { type: "load" }>>();
+  const stopped = deferred<void>();
+  const say = (message: FromRank) => launcher.say(message);
+  const port = new TalkPort(say);
+  launcher.onMessage = (message) => {
+    const told = message as ToRank;
+    if (told.type === "load") task.resolve(told);
+    else if (told.type === "engine") port.hear(told.message);
+    else stopped.resolve();
+  };
+  const told = await task.promise;
+  // Ranks read their parts of a checkpoint at speeds of their own.
+  const { deadline } = communicator;
+  communicator.deadline = group.startTimeout;
+  const isFirst = communicator.rank === 0;
+  const report = reportOver(isFirst ? say : () => {}, told.reportsSteps);
+  const setting = await engineSetting(told.options, report);
+  const deviceMemory = await least(
+    communicator,
+    Math.floor(setting.given.deviceMemory! / told.ranksPerNode),
+  );
+  const given = { ...setting.given, tensorParallelSize: undefined, deviceMemory };
+  const loading = { communicator, setting: { ...setting, given }, report };
+  if (isFirst) {
+    const engine = await loadFirst(loading);
+    communicator.deadline = deadline;
+    reportLoaded(engine, told.options, report);
+    const where = "over MPI, each a process of its own";
+    report.sizes(describeRanks(communicator.size, engine.unshared, where));
+    serveEngine(engine, port);
+    say({ type: "loaded" });
+    await Promise.race([stopped.promise, communicator.failed, lossOf(setting)]);
+    await engine.close();
+    await endOrders({ communicator, format: FORMAT });
+  } else {
+    const link = { communicator, format: FORMAT };
+    const follow = await loadFollower(setting.source, link, withDevice(loading));
+    communicator.deadline = deadline;
+    say({ type: "loaded" });
+    await follow();
+  }
+}
+
+interface Loading {
+  readonly communicator: Communicator;
+  readonly setting: EngineSetting;
+  readonly report: StartReport;
+}
+
+async function loadFirst(loading: Loading): Promise<Engine> {
+  const { setting, report } = loading;
+  const engine: Engine = await Engine.load(setting.source, {
+    ...withDevice(loading),
+    ...ledRanks({ communicator: loading.communicator, format: FORMAT }),
+    onStep: report.step && ((step) => report.step?.(step, engine.status())),
+  });
+  return engine;
+}
+
+/** A group that has lost a device ends, and is started again: none replaces its own. */
+function withDevice({ setting }: Loading): LoadOptions {
+  return { ...setting.given, device: setting.opened.device };
+}
+
+async function lossOf({ opened }: EngineSetting): Promise<never> {
+  const { message, reason } = await opened.device.lost;
+  throw new DeviceError(`Cannot go on: the device is lost (${message || reason})`);
+}
+
+/** The least that a rank has. */
+async function least({ rank, size, ...group }: Communicator, own: number): Promise<number> {
+  const all = new Float64Array(size);
+  const exchange = { name: "device memory", counts: Array<number>(size).fill(8) };
+  const part = new Uint8Array(Float64Array.of(own).buffer);
+  await group.allGather(part, new Uint8Array(all.buffer), exchange);
+  return all.reduce((least, one) => Math.min(least, one));
+}
+
+/** Tells the launcher, which has the log. */
+function reportOver(say: (message: FromRank) => void, reportsSteps: boolean): StartReport {
+  const tell =
+    (method: ReportMethod) =>
+    (...values: readonly unknown[]) =>
+      say({ type: "report", method, values });
+  return {
+    model: tell("model"),
+    adapter: tell("adapter"),
+    sizes: tell("sizes"),
+    progress: tell("progress"),
+    tuning: tell("tuning"),
+    attention: tell("attention"),
+    family: tell("family"),
+    classes: tell("classes"),
+    quantized: tell("quantized"),
+    warnings: tell("warnings"),
+    recovery: tell("recovery"),
+    step: reportsSteps ? tell("step") : undefined,
+  };
+}

@@ -1,0 +1,68 @@
+/**
+ * Serves a model on one rank or on several, in this process or in processes that MPI joins.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../../errors.ts";
+import type { CommandContext } from "../commands/command_context.ts";
+import { openFolder } from "../files.ts";
+import { resolveModel } from "../hub/resolve_model.ts";
+import { Logger } from "../observe/logger.ts";
+import type { LaunchOptions } from "../options/options.ts";
+import { defaultModelPath } from "../package_root.ts";
+import { requireFreeAddress } from "../serve/http.ts";
+import { serveModel } from "../serve/serve_model.ts";
+import { rankPlace, requireOfProcesses } from "./rank_place.ts";
+
+/**
+ * Runs until SIGTERM or SIGINT, or until the group has ended.
+ *
+ * @throws {OptionError} where options do not go together.
+ * @throws {CheckpointError | MissingModelError} when the model is not here.
+ * @throws {LaunchError} with the exit code that says why a group has ended or did not start.
+ * @throws {UnsupportedError} where this machine has no MPI and is one of several.
+ */
+export async function serveRanks(options: LaunchOptions, context: CommandContext): Promise<void> {
+  const place = rankPlace(options);
+  if (place === undefined) return serveModel(options, context);
+  const log = new Logger({
+    stderr: context.stderr,
+    level: options.logLevel,
+    format: options.logFormat,
+  });
+  const lack = await lackOfMpi();
+  if (lack !== undefined && place.nodes > 1) throw lack;
+  if (lack !== undefined) {
+    log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
+    return serveModel(options, context);
+  }
+  requireOfProcesses(options);
+  await requireModel(options);
+  if (place.node > 0) {
+    await requireFreeAddress(options);
+    const { serveMember } = await import("./serve_member.ts");
+    return serveMember(options, { place, log });
+  }
+  const { startRanks } = await import("./group_engine.ts");
+  return serveModel(options, { ...context, startEngine: startRanks(place) });
+}
+
+/** Finds what is wrong with the model's place before any rank looks. */
+async function requireModel({ modelPath, revision }: LaunchOptions): Promise<void> {
+  const { folder } = await resolveModel(modelPath ?? defaultModelPath(), { revision });
+  const source = await openFolder(folder);
+  await source.close();
+}
+
+/** Why ranks of this machine cannot be processes; undefined where they can. */
+async function lackOfMpi(): Promise<UnsupportedError | undefined> {
+  try {
+    const { buildShim } = await import("../mpi/build_shim.ts");
+    buildShim();
+    await import("koffi");
+    return undefined;
+  } catch (error) {
+    if (error instanceof UnsupportedError) return error;
+    return new UnsupportedError("ranks over MPI", "the npm package koffi is not installed here");
+  }
+}

@@ -1,0 +1,197 @@
+/**
+ * The installed program on ranks that are processes, which MPI joins on one machine and on two: the
+ * answers of one rank, and what clients and machines see of a group that ends.
+ */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freePort, isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
+import {
+  adapterName,
+  type ServingWisp,
+  scratch,
+  serveWisp,
+  stopAll,
+  wisp,
+} from "./support/wisp.ts";
+
+const lack = lackOfMpi();
+tellLack(lack);
+
+const SHARED = [
+  ...["--adapter", adapterName(), "--random-seed", "7", "--context-length", "512"],
+  ...["--chunked-prefill-size", "32", "--page-size", "4", "--max-total-tokens", "2048"],
+];
+const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(6);
+
+let alone: ServingWisp;
+/** One machine with two ranks, whose steps draft. */
+let local: ServingWisp;
+/** Two machines with a rank each. */
+let first: ServingWisp;
+let second: ServingWisp;
+
+beforeAll(async () => {
+  if (lack !== undefined) return;
+  const address = `127.0.0.1:${await freePort()}`;
+  const group = ["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address];
+  const drafted = ["--speculative-algorithm", "EAGLE", "--speculative-adaptive", "off"];
+  [alone, local, first, second] = await Promise.all([
+    serveWisp(SHARED),
+    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted]),
+    serveWisp([...SHARED, ...group, "--node-rank", "0"]),
+    serveWisp([...SHARED, ...group, "--node-rank", "1"], {
+      listens: /Health of node 1 at (http:\/\/\S+);/,
+    }),
+  ]);
+});
+afterAll(stopAll);
+
+const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+
+/** Chunks of long prompts, prefixes that the cache has, all ways to draw, beside each other. */
+async function answers(server: ServingWisp) {
+  const cached: number[] = [];
+  const ask = async (text: string, params: object, rest: object = {}) => {
+    const sampling_params = { max_new_tokens: 12, ignore_eos: true, ...params };
+    const response = await server.post("/generate", { text, sampling_params, ...rest });
+    expect(response.status).toBe(200);
+    const { output_ids, meta_info } = (await response.json()) as {
+      readonly output_ids: readonly number[];
+      readonly meta_info: Readonly<Record<string, unknown>>;
+    };
+    const { cached_tokens, input_token_logprobs, output_token_logprobs } = meta_info;
+    cached.push(cached_tokens as number);
+    return { output_ids, input_token_logprobs, output_token_logprobs };
+  };
+  const sampled = { temperature: 0.9, top_k: 40, sampling_seed: 3 };
+  const all = [
+    await ask(LONG, { temperature: 0 }),
+    ...(await Promise.all([
+      ask(`${LONG}Briefly.`, { temperature: 0 }, { return_logprob: true, logprob_start_len: 90 }),
+      ask(`${LONG}Now!`, { ...sampled, repetition_penalty: 1.2, min_p: 0.02 }),
+      ask("A number:", { ...sampled, regex: "[0-9]{3}( [a-z]{3})+" }),
+      ask("Hello", { ...sampled, frequency_penalty: 0.5, logit_bias: { "70": 4 } }),
+    ])),
+  ];
+  expect(Math.max(...cached)).toBeGreaterThan(60);
+  return all;
+}
+
+describe.skipIf(lack !== undefined)("ranks that are processes", () => {
+  test("answer what one rank does, on one machine and on two", async () => {
+    const want = await answers(alone);
+    expect(await answers(first)).toEqual(want);
+    expect(await answers(local)).toEqual(want);
+    for (const server of [first, local])
+      expect(server.output()).toContain("share the model over MPI");
+  });
+
+  test("of nodes above 0 answer probes, and nothing else", async () => {
+    await second.sees(/Ready: the ranks of node 1 are loaded/);
+    for (const path of ["/health", "/health_generate"]) {
+      const response = await second.get(path);
+      expect([response.status, await response.text()]).toEqual([200, ""]);
+    }
+    expect((await second.post("/generate", { text: "Hello" })).status).toBe(404);
+    expect((await second.get("/v1/models")).status).toBe(404);
+  });
+
+  test("end together when all nodes are told to, with 0", async () => {
+    const ranks = [...ranksOf(first), ...ranksOf(second)];
+    expect(ranks).toHaveLength(2);
+    const ended = await Promise.all([second.stop(), first.stop()]);
+    expect(ended.map(({ code }) => code)).toEqual([0, 0]);
+    expect(ranks.filter(isAlive)).toEqual([]);
+  });
+
+  test("of which one is killed end at once, and clients get a 503", async () => {
+    const ranks = ranksOf(local);
+    const endless = { max_new_tokens: null, ignore_eos: true };
+    const answer = local.post("/generate", { text: "Hello", sampling_params: endless });
+    const stream = await local.post("/v1/completions", {
+      ...{ prompt: "Hello", stream: true, max_tokens: 490, ignore_eos: true },
+    });
+    const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+    await reader.read();
+    const [begun, closed] = [performance.now(), once(local.process, "close")];
+    process.kill(ranks[1]!, "SIGKILL");
+    const response = await answer;
+    const { error } = (await response.json()) as { readonly error: { readonly message: string } };
+    expect([response.status, error.message]).toEqual([503, expect.stringContaining("rank 1")]);
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      rest += value;
+    }
+    expect(rest).toMatch(/"code":503/);
+    expect((await closed)[0]).toBe(3);
+    // A third of a second where nothing else runs; without the launchers it would take 30 seconds.
+    expect(performance.now() - begun).toBeLessThan(4000);
+    expect(local.output()).toContain("Cannot go on without rank 1: SIGKILL has ended it");
+    expect(ranks.filter(isAlive)).toEqual([]);
+  });
+});
+
+describe.skipIf(lack !== undefined)("nodes that do not come together", () => {
+  const start = (node: number, address: string, ...args: string[]) => {
+    const group = ["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address];
+    const own = ["--port", "0", "--node-rank", `${node}`];
+    return wisp(["launch_server", ...SHARED, ...group, ...own, ...args]);
+  };
+
+  test("with different options name the first difference and end with 1", async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const both = await Promise.all([
+      start(0, address, "--page-size", "8"),
+      start(1, address, "--page-size", "16", "--schedule-policy", "lpm"),
+    ]);
+    for (const { code, stderr } of both) {
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining("--page-size is 8 on node 0, 16 on node 1"),
+      ]);
+    }
+  });
+
+  test("in time are named, with 4", async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const { code, stderr } = await start(0, address, "--dist-timeout", "0.5");
+    expect([code, stderr]).toEqual([
+      4,
+      expect.stringContaining("Cannot start without node 1: not there 0.5 s after"),
+    ]);
+  });
+
+  test.each([
+    [["--retraction-memory", "1M"], "--retraction-memory with --nnodes"],
+    [["--prefix-cache-dir", "/tmp/none"], "--prefix-cache-dir with --nnodes"],
+    [["--tp-size", "3"], "--tp-size 3: 2 machines"],
+    [["--prefix-cache-size", "1M"], "--prefix-cache-size with --nnodes"],
+    [["--node-rank", "2"], "--node-rank 2: the machines of --nnodes 2"],
+  ])("for %j are refused by the option's name", async (args, message) => {
+    const { code, stderr } = await start(0, "127.0.0.1:1", ...args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+});
+
+describe("without MPI", () => {
+  const env = { WISP_MPICC: "/no/mpicc", XDG_CACHE_HOME: scratch("none") };
+  const start = (...args: string[]) =>
+    wisp(["launch_server", "--port", "0", "--model-path", "./nowhere", "--tp-size", "2", ...args], {
+      env,
+    });
+
+  test("one machine has all ranks in one process, and says why", async () => {
+    const { code, stderr } = await start("--nnodes", "1");
+    expect([code, stderr]).toEqual([1, expect.stringContaining("Cannot load ./nowhere: there is")]);
+    expect(stderr).toMatch(/^Ranks: one process has all of them, as .*\/no\/mpicc/);
+  });
+
+  test("several machines say what to install", async () => {
+    const { code, stderr } = await start("--nnodes", "2", "--dist-init-addr", "127.0.0.1:1");
+    expect([code, stderr]).toEqual([1, expect.stringContaining("apt-get install gcc libmpich")]);
+  });
+});
