@@ -14,10 +14,15 @@ export function matches(grammar: Grammar, text: string): boolean {
 
   /** For each rule and place, where its matches are known to end: more are found round by round. */
   const found = new Map<string, Map<number, Set<number>>>();
+  /** Whether the last round found an end, or a place to look at. */
+  let grown = false;
   const known = (name: string, from: number): Set<number> => {
     const places = found.get(name) ?? new Map<number, Set<number>>();
     found.set(name, places);
-    if (!places.has(from)) places.set(from, new Set());
+    if (!places.has(from)) {
+      places.set(from, new Set());
+      grown = true;
+    }
     return places.get(from)!;
   };
 
@@ -91,7 +96,7 @@ export function matches(grammar: Grammar, text: string): boolean {
     new Set([...starts].flatMap((start) => [...ends(expression, start)]));
 
   const whole = known(grammar.root, 0);
-  for (let grown = true; grown; ) {
+  while (grown) {
     grown = false;
     for (const [name, places] of found) {
       for (const [from, all] of places) {
