@@ -27,7 +27,7 @@ const ALL: readonly CollectedSchema[] = [
 ];
 
 /** Texts that are drawn from each grammar. */
-const DRAWN = 25;
+const DRAWN = 10;
 
 /** The same value with the members of its objects the other way round. */
 function turned(value: unknown): unknown {
@@ -74,8 +74,10 @@ describe.each(ALL)("$name", ({ name, schema, valid, invalid }) => {
   });
 
   test("what is drawn from its grammar fits, and the automaton accepts it", () => {
-    // Formats are left to their own tests: those of the validator are narrower than their standards.
-    const fits = validatorOf(schema, { validateFormats: false });
+    // Some formats of the validator are narrower than their standards, which have tests of their own.
+    const fitsWithFormats = validatorOf(schema);
+    const fitsWithout = validatorOf(schema, { validateFormats: false });
+    const fits = (value: unknown) => fitsWithFormats(value) || fitsWithout(value);
     const grammar = jsonSchemaGrammar(JSON.stringify(schema));
     const accept = acceptorOf(grammar);
     const sampler = new TextSampler(grammar, seededRandom(name.length));
