@@ -107,7 +107,7 @@ const longGpuTests = [
   "test/engine/images/image_loss.gpu.test.ts",
   // A load, or a request, for each wait that fails.
   "test/engine/load_awaits.gpu.test.ts",
-  "test/engine/load/recovery_awaits.gpu.test.ts",
+  "test/engine/recovery_awaits.gpu.test.ts",
   "test/server/every_await.gpu.test.ts",
   "test/engine/schedule/suspects.gpu.test.ts",
 ];

@@ -72,9 +72,8 @@ import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
 
-type LoadableOptions = EngineOptions &
-  RankLoading &
-  Pick<LoadOptions, "stepCosts" | "communicator">;
+type OwnOptions = Pick<LoadOptions, "stepCosts" | "communicator">;
+type LoadableOptions = EngineOptions & RankLoading & OwnOptions;
 
 /** Bytes of tokens that are turned into text at once, wherever texts are read. */
 const SHORT_TEXT_BYTES = 2 ** 18;
@@ -187,8 +186,7 @@ export class Engine implements GenerationEngine {
       const { prefixStore } = loaded.options;
       const store =
         prefixStore && (await openPrefixStore(prefixStore, { ...loaded, codec: loaded.codec! }));
-      const { vision } = loaded.definition;
-      const processor = vision && (await loadImageProcessor(source, vision, text.tokenizer));
+      const processor = await loadImageProcessor(source, loaded.definition, text.tokenizer);
       const costs = await costsOf(loaded, options);
       await source.close?.();
       await options.draftModel?.close?.();

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { largestOf } from "../extremes.ts";
 import type {
   ChoiceExpression,
   CodePointAutomaton,
@@ -78,7 +79,7 @@ class ExampleWriter {
     const canRepeat = parts.some((part) => part.isRepeatable);
     const more = Math.max(0, min - required.length);
     const last = canRepeat ? others[0] : others[more - 1];
-    return Math.max(0, ...required, more > 0 ? (last ?? NEVER_ENDS) : 0);
+    return largestOf(required, more > 0 ? (last ?? NEVER_ENDS) : 0);
   }
 
   #write(expression: Expression, depth: number): string {

@@ -1,5 +1,5 @@
 /**
- * What a schema means here, for whoever writes one.
+ * What a schema means here, for its author.
  *
  * @module
  */

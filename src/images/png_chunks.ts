@@ -31,6 +31,10 @@ const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 const CHUNK_OVERHEAD = 12;
 const HEADER_LENGTH = 13;
 const MAX_PALETTE = 256;
+/** Bytes of the longest chunk that is read itself, a palette. */
+const MAX_CHECKED = 3 * MAX_PALETTE;
+/** Writers cut rows into chunks of 8 kB and more. */
+const MAX_CHUNKS = 2 ** 16;
 
 interface ColorType extends Pick<PngHeader, "samples" | "color"> {
   readonly depths: readonly number[];
@@ -81,7 +85,9 @@ export function readPng(bytes: Uint8Array): PngFile {
 /** A file may end behind its rows. */
 function* chunksOf(bytes: Uint8Array): Generator<{ type: string; body: Uint8Array }> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  let count = 0;
   for (let at = SIGNATURE.length; at + CHUNK_OVERHEAD <= bytes.length; ) {
+    if (++count > MAX_CHUNKS) refuseImage(`it has more than ${MAX_CHUNKS} chunks`);
     const length = view.getUint32(at);
     const type = Array.from(bytes.subarray(at + 4, at + 8), (code) =>
       String.fromCharCode(code),
@@ -89,12 +95,9 @@ function* chunksOf(bytes: Uint8Array): Generator<{ type: string; body: Uint8Arra
     const end = at + 8 + length;
     if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
     const body = bytes.subarray(at + 8, end);
-    // The rows have a checksum of their own.
-    if (
-      type !== "IDAT" &&
-      isCritical(type) &&
-      crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)
-    ) {
+    // The rows have a checksum of their own; what is longer than it may be is refused for that.
+    const isChecked = type !== "IDAT" && isCritical(type) && length <= MAX_CHECKED;
+    if (isChecked && crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)) {
       refuseImage(`the checksum of its chunk ${JSON.stringify(type)} is wrong`);
     }
     yield { type, body };

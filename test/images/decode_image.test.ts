@@ -72,7 +72,9 @@ const header = (width: number, height: number, rest: readonly number[] = [8, 0, 
   return ["IHDR", body] as const;
 };
 const rows = (bytes: readonly number[]) => ["IDAT", deflateSync(Buffer.from(bytes))] as const;
+const rest = ["teXt", Buffer.alloc(0)] as const;
 const end = ["IEND", Buffer.alloc(0)] as const;
+const crowded = joinPng([header(1, 1), ...Array.from({ length: 70_000 }, () => rest)]);
 
 const REFUSED: readonly (readonly [name: string, bytes: Uint8Array, error: RegExp])[] = [
   ["a JPEG", Uint8Array.from([0xff, 0xd8, 0xff, 0xe0]), /it is a JPEG, and only PNG/],
@@ -91,6 +93,8 @@ const REFUSED: readonly (readonly [name: string, bytes: Uint8Array, error: RegEx
   ["no rows", joinPng([header(1, 1), end]), /no rows/],
   ["no palette", joinPng([header(1, 1, [8, 3, 0, 0, 0]), rows([0, 0])]), /no palette/],
   ["a critical chunk", joinPng([header(1, 1), ["CgBI", Buffer.alloc(1)]]), /"CgBI" is unknown/],
+  ["a long palette", joinPng([header(1, 1), ["PLTE", Buffer.alloc(2 ** 24)]]), /its palette has/],
+  ["crowds of chunks", crowded, /more than 65536 chunks/],
   ["a cut file", joinPng([header(1, 1), rows([0, 0])]).subarray(0, -5), /ends within a chunk/],
   ["few rows", joinPng([header(1, 9), rows([0, 1, 0, 2])]), /end before the picture/],
   ["an unknown filter", joinPng([header(1, 1), rows([5, 1])]), /filter 5/],

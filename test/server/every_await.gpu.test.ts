@@ -11,7 +11,8 @@ import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { VISION_MODEL } from "../support/engines/vision_engine.ts";
 import { LOADS } from "../support/faults/loads.ts";
 import { NEVER_FAIL } from "../support/faults/never_fail.ts";
-import { GENERATING, SCENARIOS } from "../support/faults/scenarios.ts";
+import { SCENARIOS } from "../support/faults/scenarios.ts";
+import { GENERATING } from "../support/faults/sent_requests.ts";
 import {
   BROKEN,
   openServed,
@@ -34,7 +35,7 @@ const isOfImages = (site: string) =>
   VISION_MODEL === undefined && /image|vision|PromptEmbeddings.place/i.test(site);
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
-  "the way to another device, tried in test/engine/load/recovery_awaits.gpu.test.ts": [
+  "the way to another device, tried in test/engine/recovery_awaits.gpu.test.ts": [
     "engine/step/step_loop.ts: if (model.isRecovering) await this.#recover();",
     "engine/step/step_loop.ts: await model.recover({ isBusy: () => scheduler.hasWork, finding });",
     "engine/load/recovery.ts: this.#current = await this.#replacement(isBusy);",

@@ -29,12 +29,17 @@ const CHANNELS = 3;
 /** Tiles of a side at most: the pixels of all of them are there at once. */
 const MAX_TILES_A_SIDE = 8;
 
-/** @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing. */
+/**
+ * @returns Undefined where the model reads no images.
+ * @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing.
+ */
 export async function loadImageProcessor(
   source: WeightSource,
-  { tileSide, tileTokens, placeholder }: VisionFacts,
+  { vision }: { readonly vision?: VisionFacts | undefined },
   { vocabulary }: Pick<Tokenizer, "vocabulary">,
-): Promise<ImageProcessor> {
+): Promise<ImageProcessor | undefined> {
+  if (vision === undefined) return undefined;
+  const { tileSide, tileTokens, placeholder } = vision;
   const config = new ConfigReader(await readJson(source, FILE), { file: FILE });
   config.only("image_processor_type", ["Idefics3ImageProcessor"]);
   for (const step of ["do_convert_rgb", "do_resize", "do_rescale", "do_normalize"]) {

@@ -75,7 +75,7 @@ export class Language {
    */
   get complement(): CodePointAutomaton {
     if (this.content !== undefined) {
-      throw new GrammarError("Cannot enforce the opposite of a format that is no regular language");
+      throw new GrammarError("Cannot enforce the opposite of a format: it is no regular language");
     }
     this.#complement ??= complement(this.automaton);
     return this.#complement;

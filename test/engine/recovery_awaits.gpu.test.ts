@@ -3,21 +3,21 @@
  * answer has the bits that it had, or everything ends with the error. No device but the last is left.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFailed, test } from "vitest";
-import type { Engine } from "../../../src/engine/engine.ts";
-import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
-import type { EngineModel } from "../../../src/engine/ranks/engine_model.ts";
-import { deviceFactory } from "../../../src/node/device/device.ts";
-import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
-import { folderSource } from "../../support/checkpoints/folder_source.ts";
-import { fullTest, smallestCaseOnly } from "../../support/devices/gpu.ts";
-import { MemoryBlobs } from "../../support/engines/memory_blobs.ts";
-import { NEVER_FAIL } from "../../support/faults/never_fail.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import type { LoadOptions } from "../../src/engine/load/load_options.ts";
+import type { EngineModel } from "../../src/engine/ranks/engine_model.ts";
+import { deviceFactory } from "../../src/node/device/device.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
+import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { MemoryBlobs } from "../support/engines/memory_blobs.ts";
+import { NEVER_FAIL } from "../support/faults/never_fail.ts";
 import {
   type AwaitHook,
   type WatchedSources,
   watchedSources,
-} from "../../support/faults/watched_awaits.ts";
-import { until } from "../../support/until.ts";
+} from "../support/faults/watched_awaits.ts";
+import { until } from "../support/until.ts";
 
 /** Sites of the tries themselves, which are few, and of the loop. */
 const OF_RECOVERY = fullTest
