@@ -189,7 +189,7 @@ test("ids of embeddings are counted nowhere: they have no logit", async () => {
 test("log-probabilities of embeddings are nulls, for which no row is computed", async () => {
   const { ids: prompt } = await PromptEmbeddings.read(rows(3), options);
   const sizes = { vocabularySize: 64, maxNewTokens: 4 };
-  const shared = { ...sizes, prompt, isTokens: false, temperature: 1, text: String };
+  const shared = { ...sizes, prompt, isEmbedded: () => true, temperature: 1, text: String };
   const entry = { token: null, logprob: null, top: null, given: null };
   for (const [promptStart, count] of [
     [0, 3],

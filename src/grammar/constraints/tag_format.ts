@@ -81,10 +81,10 @@ export interface TagsFormat {
 }
 
 /** Formats inside each other. */
-const MAX_DEPTH = 100;
+export const MAX_DEPTH = 100;
 const FORMAT_EFFORT = 5;
 /** Code units of words of free text, as often as there are words: each has an automaton of its own. */
-const MAX_WORDS = 20_000;
+export const MAX_WORDS = 20_000;
 
 type Value = Readonly<Record<string, unknown>>;
 

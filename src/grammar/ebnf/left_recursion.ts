@@ -35,9 +35,9 @@ import { findCircles } from "./circles.ts";
 import { type Split, Tails } from "./tails.ts";
 
 /** Rules of one circle: there is a tail for each two of them. */
-const MAX_CIRCLE = 64;
+export const MAX_CIRCLE = 64;
 /** Groups inside each other, where one of them begins with a rule of a circle. */
-const MAX_DEPTH = 500;
+export const MAX_DEPTH = 500;
 const PART_EFFORT = 1;
 
 /**

@@ -20,7 +20,7 @@ const FILE_NAME = /\.(png|jpe?g|webp|gif|bmp|avif|heic)$/i;
 /** Characters of a wrong value that its error shows. */
 const SHOWN = 60;
 /** Characters of a name at most, so that no base64 is taken for one. */
-const MAX_NAME = 4096;
+const LONGEST_NAME = 4096;
 
 /** How many images a request may still have. */
 export const imageLimit = () => new ItemLimit(MAX_IMAGES, "images");
@@ -38,9 +38,9 @@ export function requireImageModel({ readsImages = false }: ModelDescription, pat
  */
 export async function readImage(value: unknown, path: string): Promise<Uint8Array> {
   const text = requireString(value, path).trim();
-  const head = text.slice(0, MAX_NAME);
+  const head = text.slice(0, LONGEST_NAME);
   const isData = DATA_URL.test(head);
-  if (!isData) refuseNames(head, text.length <= MAX_NAME, path);
+  if (!isData) refuseNames(head, text.length <= LONGEST_NAME, path);
   const base64 = isData ? text.slice(text.indexOf(",") + 1) : text;
   // However long it is: the strings of a body have a limit.
   const bytes = base64 === "" ? undefined : await fromBase64(base64);

@@ -12,10 +12,11 @@ test("modules are found by their names, parts of them and patterns of their begi
     "layers.12",
     "re:.*mlp",
     "re:model\\.layers\\.1",
+    "re:(?=model)",
   ]) {
     expect([one, has([one])]).toEqual([one, true]);
   }
-  for (const one of ["gate", "layers.1", "weight", "", "re:mlp", "re:(?=model)", "re:("]) {
+  for (const one of ["gate", "layers.1", "weight", "", "re:mlp", "re:(m)\\1", "re:("]) {
     expect([one, has([one])]).toEqual([one, false]);
   }
   expect(has(["lm_head", "re:.*lm_head", "re:.*12.*gate"])).toBe(true);

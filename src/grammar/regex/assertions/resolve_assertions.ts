@@ -28,7 +28,7 @@ import { type Outlook, Outlooks } from "./outlooks.ts";
 import { type PrefixState, PrefixStates } from "./prefix_states.ts";
 
 /** Lookaheads inside each other: each is resolved while the one around it is. */
-const MAX_NESTED = 50;
+export const MAX_NESTED = 50;
 /** Of making the result deterministic; it stays as it is where that takes more. */
 const EASY_EFFORT = 20_000;
 const PLACE_EFFORT = 1;
