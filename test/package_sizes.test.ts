@@ -59,24 +59,24 @@ afterAll(() => {
 });
 
 test.each([
-  ["index.js", 338_000],
+  ["index.js", 347_000],
   ["browser.js", 30_000],
   ["shared.js", 9_200],
-  ["browser_worker.js", 283_000],
-  ["browser_grammar_worker.js", 51_500],
-  ["browser_service_worker.js", 63_000],
+  ["browser_worker.js", 302_000],
+  ["browser_grammar_worker.js", 66_000],
+  ["browser_service_worker.js", 65_500],
 ])("%s is at most %i bytes, gzipped", (file, limit) => {
   sizes[file] = gzipped(text(file));
   expect(sizes[file]).toBeLessThan(limit);
 });
 
-test("the server's page is at most 100,000 bytes, gzipped, in four files", () => {
+test("the server's page is at most 113,000 bytes, gzipped, in four files", () => {
   const names = readdirSync(join(dist, "web_page"), { recursive: true, withFileTypes: true });
   const files = names.filter((entry) => entry.isFile());
   const page = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8"));
   sizes["the server's page"] = page.reduce((sum, code) => sum + gzipped(code), 0);
   expect(files).toHaveLength(4);
-  expect(sizes["the server's page"]).toBeLessThan(100_000);
+  expect(sizes["the server's page"]).toBeLessThan(113_000);
   expect(page.join("")).not.toContain("@compute");
 });
 
@@ -92,8 +92,8 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 
 test.each([
   ["EngineError", 6_000],
-  ["compileGrammar", 52_000],
-  ["createApp", 62_000],
+  ["compileGrammar", 66_500],
+  ["createApp", 64_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
   sizes[`only ${name}`] = gzipped(code);
@@ -101,7 +101,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 174,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 176,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -111,7 +111,7 @@ test("the engine without tokenizers, templates and grammars is less than 174,000
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(174_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(176_000);
 });
 
 test("docs/browser.md says how large they are", () => {
