@@ -1,11 +1,12 @@
 /** Ranks that are led by orders, as ranks of other processes are, answer what one rank does. */
 import { deserialize, serialize } from "node:v8";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../src/engine/ranks/order_channel.ts";
 import { endOrders, ledRanks } from "../../src/engine/ranks/rank_leader.ts";
+import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { GroupError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
 import { localGroup } from "../../src/parallel/local.ts";
@@ -129,6 +130,32 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
     });
     await expect(answer).rejects.toBeInstanceOf(GroupError);
     await ended;
+    expect(engine.status().healthy).toBe(false);
+    await engine.close();
+  });
+
+  test("a step of the first rank that fails behind its submission ends the group", async () => {
+    const { engine, done } = await openLed();
+    const ended = expect(done).rejects.toThrow("its step failed: no memory to read it into");
+    const { submit } = ModelRunner.prototype;
+    vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+      this: ModelRunner,
+      ...given
+    ) {
+      const submitted = await submit.apply(this, given);
+      // Rows of the other rank have come as plain data.
+      if (given[1][0]?.fail === undefined) return submitted;
+      const tokens = submitted.tokens.then(() => {
+        throw new RangeError("no memory to read it into");
+      });
+      // Of a step that no caller waits for any more, as the runner's own.
+      tokens.catch(() => {});
+      return { ...submitted, tokens };
+    });
+    const answer = complete(engine, { messages: chat("Hello"), sampling: SAMPLED });
+    await expect(answer).rejects.toThrow("no memory to read it into");
+    await ended;
+    vi.restoreAllMocks();
     expect(engine.status().healthy).toBe(false);
     await engine.close();
   });

@@ -49,7 +49,7 @@ async function loadLeader(
   requireOrdersSuffice(options);
   const leaving = new LeavingCommunicator(link.communicator);
   const loaded = await loadAlike(checkpoint, { ...options, communicator: leaving.communicator });
-  const leader = new RankLeader(loaded, link);
+  const leader = new RankLeader(loaded, { ...link, communicator: leaving.communicator });
   return {
     ...loaded,
     runner: leader,
@@ -191,7 +191,10 @@ class RankLeader implements StepRunner {
       .then((tokens) => {
         this.#drawn.push(tokens);
       });
-    this.#drawing.catch(() => {});
+    // No step of ranks that are processes is computed again: the others are not to wait for the next.
+    this.#drawing.catch((error: Error) => {
+      this.#communicator.abort(`its step failed: ${error.message}`);
+    });
     return submitted;
   }
 }

@@ -64,6 +64,9 @@ interface Group {
   end(error: LaunchError): void;
 }
 
+/** For ranks to end in order: longer than an exchange may take. */
+const LEAVING_MILLISECONDS = 35_000;
+
 class GroupEngine extends RemoteEngine implements StartedEngine {
   readonly lost: Promise<never>;
   readonly #group: Group;
@@ -85,7 +88,16 @@ class GroupEngine extends RemoteEngine implements StartedEngine {
     this.#isLeaving = true;
     await super.close();
     this.#group.stop();
-    await this.#group.group;
+    const silent = "Cannot end the group in order: rank 0 does not answer";
+    const late = setTimeout(
+      () => this.#group.end(new LaunchError(silent, EXIT.lost)),
+      LEAVING_MILLISECONDS,
+    );
+    try {
+      await this.#group.group;
+    } finally {
+      clearTimeout(late);
+    }
   }
 
   protected override failureOf(problem: string, cause: unknown): GroupError {
