@@ -19,6 +19,7 @@ const EASY_EFFORT = 20_000;
 /** The same of one that must not match, which has to be. */
 const MOST_EFFORT = 100_000;
 const EDGE_EFFORT = 0.1;
+const COMPARE_EFFORT = 0.02;
 const ALL_CODE_POINTS = 0x110000 - 0x800;
 
 interface Obligation {
@@ -63,9 +64,9 @@ export class Obligations {
   /** Edges with a character of the range. */
   edges(number: number, first: number, last: number): readonly CodePointEdge[] {
     const { edges, isSorted } = this.#list[number]!;
-    return isSorted
-      ? sortedBetween(edges, first, last)
-      : edges.filter((edge) => edge.first <= last && first <= edge.last);
+    if (isSorted) return sortedBetween(edges, first, last);
+    spendEffort(COMPARE_EFFORT * edges.length);
+    return edges.filter((edge) => edge.first <= last && first <= edge.last);
   }
 }
 

@@ -33,6 +33,8 @@ export const MAX_NESTED = 50;
 const EASY_EFFORT = 20_000;
 const PLACE_EFFORT = 1;
 const PIECE_EFFORT = 0.3;
+/** Of each piece some of whose obligations have been followed. */
+const OPEN_EFFORT = 1;
 /** Of each obligation in a key. */
 const KEY_EFFORT = 0.3;
 
@@ -266,15 +268,17 @@ class Resolver {
       return { first, last, prefix, met: undefined };
     });
     for (const one of obligations) {
-      open = open.flatMap((piece) =>
-        this.#obligations.edges(one, piece.first, piece.last).map(({ first, last, target }) => ({
+      open = open.flatMap((piece) => {
+        const edges = this.#obligations.edges(one, piece.first, piece.last);
+        // Before the pieces are made: those of nondeterministic obligations multiply.
+        spendEffort(PIECE_EFFORT + OPEN_EFFORT * edges.length);
+        return edges.map(({ first, last, target }) => ({
           first: Math.max(piece.first, first),
           last: Math.min(piece.last, last),
           prefix: piece.prefix,
           met: target === MET ? piece.met : { number: target, before: piece.met },
-        })),
-      );
-      spendEffort(PIECE_EFFORT * (1 + open.length));
+        }));
+      });
     }
     spendEffort(PIECE_EFFORT * open.length * obligations.length);
     return open.map(({ first, last, prefix, met }) => {
