@@ -39,6 +39,8 @@ export const MAX_CIRCLE = 64;
 /** Groups inside each other, where one of them begins with a rule of a circle. */
 export const MAX_DEPTH = 500;
 const PART_EFFORT = 1;
+/** Of an option that is copied from a group to the one around it. */
+const COPY_EFFORT = 0.1;
 
 /**
  * The same grammar if no rule begins with itself, else one with the same root.
@@ -193,6 +195,10 @@ function withNewParts(isKnown: Beginnings["isNullable"]): Beginnings["isNullable
 const NO_CIRCLE: ReadonlySet<string> = new Set();
 
 function joined(splits: readonly Split[]): Split {
+  if (splits.length === 1) return splits[0]!;
+  for (const { others, behind } of splits) {
+    spendEffort(COPY_EFFORT * (others.length + behind.length));
+  }
   return {
     others: splits.flatMap(({ others }) => others),
     behind: splits.flatMap(({ behind }) => behind),
@@ -202,8 +208,10 @@ function joined(splits: readonly Split[]): Split {
 function followed({ others, behind }: Split, rest: Expression): Split {
   if (rest.kind === "sequence" && rest.parts.length === 0) return { others, behind };
   const add = (first: Expression) => (first === EMPTY ? rest : sequence([first, rest]));
+  spendEffort(PART_EFFORT * behind.length);
   return {
-    others: others.map(add),
+    // The rest once, not for each of them: groups may nest deep.
+    others: others.length > 1 ? [add(choice(others))] : others.map(add),
     behind: behind.map((one) => ({ name: one.name, rest: add(one.rest) })),
   };
 }
