@@ -6,9 +6,13 @@
 
 import { codePoints, invert } from "../automaton/code_points.ts";
 import { AutomatonBuilder } from "../automaton/regular.ts";
+import { spendEffort } from "../effort.ts";
 import type { CodePointAutomaton } from "../expression.ts";
 
 const NO_STATE = -1;
+const BEGINNING_EFFORT = 1;
+/** Of each way on that a beginning has from a shorter one. */
+const COPY_EFFORT = 0.1;
 
 /**
  * All texts in which none of the words occurs.
@@ -88,6 +92,7 @@ function listBeginnings(words: readonly string[]): readonly Beginning[] {
     }
     // Beginnings of the same length have been left before: what is shorter is complete.
     if (beginning === root) continue;
+    spendEffort(BEGINNING_EFFORT + COPY_EFFORT * shorter.next.size);
     for (const [point, tail] of shorter.next) {
       if (!beginning.next.has(point)) beginning.next.set(point, tail);
     }

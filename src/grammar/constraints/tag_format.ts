@@ -111,10 +111,14 @@ export function readWords(value: unknown, path: string): readonly string[] {
   if (value.some((word) => /\p{Surrogate}/u.test(word))) {
     refuse(path, "UTF-8 cannot spell half a surrogate pair");
   }
-  if (value.join("").length * value.length > MAX_WORDS) {
-    refuse(path, "they are too many or too long");
-  }
+  limitWords(value, path);
   return value;
+}
+
+/** @throws {GrammarError} when there are too many words, or they are too long. */
+export function limitWords(words: readonly string[], path: string): void {
+  const units = words.reduce((sum, word) => sum + word.length, 0);
+  if (units * words.length > MAX_WORDS) refuse(path, "they are too many or too long");
 }
 
 export class TagFormatReader {
@@ -241,12 +245,9 @@ export class TagFormatReader {
     const content = this.read(value.content, `${path}/content`);
     const ends = Array.isArray(value.end) ? value.end : [value.end];
     if (ends.length === 0) refuse(`${path}/end`, "it must not be an empty list");
-    return {
-      kind: "tag",
-      begin: this.#edge(value.begin, `${path}/begin`),
-      content,
-      ends: ends.map((end) => this.#edge(end, `${path}/end`)),
-    };
+    const texts = ends.map((end) => this.#edge(end, `${path}/end`));
+    if (texts.length > 1) limitWords(texts, `${path}/end`);
+    return { kind: "tag", begin: this.#edge(value.begin, `${path}/begin`), content, ends: texts };
   }
 
   /** A text or a token around a tag. */

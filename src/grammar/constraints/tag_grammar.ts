@@ -10,6 +10,7 @@
 import { automatonOf } from "../automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../automaton/code_points.ts";
 import { intersection } from "../automaton/regular.ts";
+import { spendEffort } from "../effort.ts";
 import { embed } from "../embed.ts";
 import {
   type CodePointAutomaton,
@@ -29,7 +30,14 @@ import { JSON_RULES } from "../schema/rules/json_grammar.ts";
 import { textUpTo, textWithout } from "./free_text.ts";
 import { parseGrammar } from "./parse_grammar.ts";
 import type { SchemaContext } from "./schema_context.ts";
-import type { FreeFormat, Tag, TagFormat, TagsFormat, TriggeredFormat } from "./tag_format.ts";
+import {
+  type FreeFormat,
+  limitWords,
+  type Tag,
+  type TagFormat,
+  type TagsFormat,
+  type TriggeredFormat,
+} from "./tag_format.ts";
 
 /** @throws {GrammarError} when a part cannot be enforced exactly. */
 export function tagGrammar(format: TagFormat, context: SchemaContext): Grammar {
@@ -42,6 +50,12 @@ export function tagGrammar(format: TagFormat, context: SchemaContext): Grammar {
 /** Texts of which one comes behind a format. */
 type Ends = readonly string[];
 
+/** A format, and where it stands. */
+type Placed<T> = T & { readonly path: string };
+
+const END_EFFORT = 2;
+/** Of each word that free text must not have before an end. */
+const WORD_EFFORT = 0.05;
 /** Nothing comes behind it. */
 const NOTHING: Ends = [""];
 
@@ -80,6 +94,7 @@ class TagGrammarBuilder {
 
   #closed(part: Expression, ends: Ends): Expression {
     if (ends === NOTHING) return part;
+    spendEffort(END_EFFORT * ends.length);
     return sequence([part, choice(ends.map((end) => this.#context.marks.spell(end)))]);
   }
 
@@ -145,14 +160,17 @@ class TagGrammarBuilder {
     return atLeastOne ? some : optional(some);
   }
 
-  #free({ excludes, maxChars }: FreeFormat, ends: Ends): Expression {
-    const words = this.#words([...excludes, ...ends]);
+  #free({ excludes, maxChars, path }: Placed<FreeFormat>, ends: Ends): Expression {
+    const words = this.#words([...excludes, ...ends], path);
     return this.#textThen(words, { ends, maxChars });
   }
 
   /** Words that free text must not have in it; it has no special tokens anyway. */
-  #words(words: readonly string[]): readonly string[] {
-    return [...new Set(words)].filter((word) => word !== "" && !this.#context.marks.occurs(word));
+  #words(all: readonly string[], path: string): readonly string[] {
+    const { marks } = this.#context;
+    const words = [...new Set(all)].filter((word) => word !== "" && !marks.occurs(word));
+    limitWords(words, path);
+    return words;
   }
 
   /** Free text, and what it ends with. */
@@ -160,6 +178,7 @@ class TagGrammarBuilder {
     words: readonly string[],
     { ends, maxChars }: { readonly ends: Ends; readonly maxChars?: number | undefined },
   ): Expression {
+    spendEffort(ends.length * (END_EFFORT + WORD_EFFORT * words.length));
     const options = ends.map((end) => {
       if (words.includes(end)) return this.#textUpTo(words, end, maxChars);
       const text =
@@ -193,10 +212,10 @@ class TagGrammarBuilder {
     return known;
   }
 
-  #triggered(format: TriggeredFormat, ends: Ends): Expression {
-    const { triggers, tags, excludes, atLeastOne, stopAfterFirst } = format;
+  #triggered(format: Placed<TriggeredFormat>, ends: Ends): Expression {
+    const { triggers, tags, excludes, atLeastOne, stopAfterFirst, path } = format;
     const { marks } = this.#context;
-    const words = this.#words([...triggers, ...excludes, ...ends]);
+    const words = this.#words([...triggers, ...excludes, ...ends], path);
     const text = this.#textThen(words, { ends });
     const parts = triggers.map((trigger) => {
       const isWord = words.includes(trigger);
