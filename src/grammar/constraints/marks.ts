@@ -60,27 +60,34 @@ export class Marks {
   spell(value: string): Expression {
     const parts: Expression[] = [];
     let at = 0;
-    while (at < value.length) {
-      const next = this.#find(value, at);
-      parts.push(text(value.slice(at, next?.start)));
-      if (next === undefined) break;
-      const mark = markBytes(this.#tokens.get(next.name)!);
+    for (const { name, start } of this.#find(value)) {
+      parts.push(text(value.slice(at, start)));
+      const mark = markBytes(this.#tokens.get(name)!);
       for (const byte of mark) parts.push(bytes([byte, byte]));
-      at = next.start + next.name.length;
+      at = start + name.length;
     }
+    parts.push(text(value.slice(at)));
     return sequence(parts.filter((part) => part !== EMPTY));
   }
 
-  /** The first name from a place on. */
-  #find(
-    value: string,
-    from: number,
-  ): { readonly name: string; readonly start: number } | undefined {
-    let first: { name: string; start: number } | undefined;
-    for (const name of this.#names) {
-      const start = value.indexOf(name, from);
-      if (start >= 0 && (first === undefined || start < first.start)) first = { name, start };
+  /** The names in a text, from its beginning. Each is searched for from where it was found last. */
+  *#find(value: string): Generator<Found> {
+    let known = this.#names
+      .map((name) => ({ name, start: value.indexOf(name) }))
+      .filter(({ start }) => start >= 0);
+    while (known.length > 0) {
+      const first = known.reduce((least, one) => (one.start < least.start ? one : least));
+      yield first;
+      const end = first.start + first.name.length;
+      known = known
+        .map(({ name, start }) => ({ name, start: start < end ? value.indexOf(name, end) : start }))
+        .filter(({ start }) => start >= 0);
     }
-    return first;
   }
+}
+
+/** A special token's name in a text. */
+interface Found {
+  readonly name: string;
+  readonly start: number;
 }
