@@ -12,6 +12,8 @@ import {
 } from "./byte_automaton.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
+type UnorderedPart = UnorderedList["parts"][number];
+
 /** A node that may be left by way of another one. */
 interface Use {
   readonly user: number;
@@ -19,6 +21,8 @@ interface Use {
   readonly through?: Call;
   /** Set when it leads through the parts of a list, which must be enough. */
   readonly list?: ListNeed;
+  /** The part of the list that the node is; undefined for what stands around its parts. */
+  readonly part?: UnorderedPart;
 }
 
 /** What is known so far of the parts that a list takes. */
@@ -37,7 +41,7 @@ class ListNeed {
   }
 
   /** The next of its parts to become passable. */
-  pass(part: UnorderedList["parts"][number]): void {
+  pass(part: UnorderedPart): void {
     if (part.isRequired) this.#missing -= 1;
     else this.#others = part.isRepeatable ? 0 : this.#others - 1;
   }
@@ -77,10 +81,10 @@ export function findDepthNeeds(
     for (let node = level.pop(); node !== undefined; node = level.pop()) {
       if (needs[node] !== Number.POSITIVE_INFINITY) continue;
       needs[node] = need;
-      for (const { user, through, list } of usesOf[node] ?? []) {
+      for (const { user, through, list, part } of usesOf[node] ?? []) {
         if (list !== undefined) {
           const { index } = list;
-          for (const part of lists[index]!.parts) if (part.body === node) list.pass(part);
+          if (part !== undefined) list.pass(part);
           if (!list.isEnough(needs)) continue;
           listNeeds[index] = Math.min(listNeeds[index]!, need + 1);
           settle(user, need + 1);
@@ -131,7 +135,8 @@ function listUses(
       if (role.kind !== "list begins") continue;
       const { parts, separator, exit } = lists[role.list]!;
       const list = new ListNeed(lists[role.list]!, role.list);
-      for (const at of [...parts.map(({ body }) => body), separator, exit]) add(at, { user, list });
+      for (const part of parts) add(part.body, { user, list, part });
+      for (const at of [separator, exit]) add(at, { user, list });
     }
   });
   return usesOf;
