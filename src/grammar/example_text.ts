@@ -15,11 +15,17 @@ import type {
 
 /** Rules inside one another before the shortest way out is taken. */
 const MAX_DEPTH = 12;
+/** Parts that are written, and UTF-16 units of them all; beyond either there is no example. */
+const MAX_PARTS = 10_000;
+const MAX_UNITS = 1_000_000;
 const NEVER_ENDS = Number.POSITIVE_INFINITY;
 /** Characters that are shown where there is a choice, the best first. */
 const SHOWN = Array.from("aA0 -_.:/@", (character) => character.charCodeAt(0));
 
-/** Nothing where no text is found that the grammar has; that items must differ is not seen to. */
+/**
+ * Nothing where no text is found that the grammar has, or it is long; that items must differ is not
+ * seen to.
+ */
 export function exampleText(grammar: Grammar): string | undefined {
   return new ExampleWriter(grammar).text();
 }
@@ -28,6 +34,9 @@ class ExampleWriter {
   readonly #grammar: Grammar;
   /** Rules inside one another that each rule needs at least. */
   readonly #heights = new Map<string, number>();
+  #parts = 0;
+  #units = 0;
+  #isLong = false;
 
   constructor(grammar: Grammar) {
     this.#grammar = grammar;
@@ -45,7 +54,8 @@ class ExampleWriter {
   text(): string | undefined {
     const { root } = this.#grammar;
     if (!this.#heights.has(root)) return undefined;
-    return this.#write({ kind: "rule", name: root }, MAX_DEPTH);
+    const text = this.#write({ kind: "rule", name: root }, MAX_DEPTH);
+    return this.#isLong ? undefined : text;
   }
 
   #heightOf(expression: Expression): number {
@@ -82,7 +92,20 @@ class ExampleWriter {
     return largestOf(required, more > 0 ? (last ?? NEVER_ENDS) : 0);
   }
 
+  /** Nothing more once the text is too long. */
   #write(expression: Expression, depth: number): string {
+    if (this.#isLong || ++this.#parts > MAX_PARTS) return this.#stop();
+    const text = this.#writeKind(expression, depth);
+    this.#units += text.length;
+    return this.#units > MAX_UNITS ? this.#stop() : text;
+  }
+
+  #stop(): string {
+    this.#isLong = true;
+    return "";
+  }
+
+  #writeKind(expression: Expression, depth: number): string {
     switch (expression.kind) {
       case "text":
         return expression.text;
@@ -93,7 +116,7 @@ class ExampleWriter {
       case "choice":
         return this.#write(this.#optionOf(expression, depth), depth);
       case "repeat":
-        return this.#write(expression.body, depth).repeat(expression.min);
+        return this.#repeated(this.#write(expression.body, depth), expression.min);
       case "unordered":
         return this.#list(expression, depth);
       case "rule":
@@ -105,6 +128,10 @@ class ExampleWriter {
       default:
         return expression satisfies never;
     }
+  }
+
+  #repeated(text: string, times: number): string {
+    return text.length * times > MAX_UNITS ? this.#stop() : text.repeat(times);
   }
 
   #rule(name: string, depth: number): string {

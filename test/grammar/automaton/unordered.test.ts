@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
 import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import { findDepthNeeds } from "../../../src/grammar/automaton/depth_needs.ts";
 import {
   choice,
   type Expression,
@@ -121,4 +122,28 @@ test("hundreds of parts take no more nodes than their texts", () => {
   expect(accept(required.toReversed().join())).toBe(true);
   expect(accept(required.slice(1).join())).toBe(false);
   expect(accept([...required, required[0]].join())).toBe(false);
+});
+
+test("depths of a list's parts are found by looking at each part a few times", () => {
+  const parts = Array.from({ length: 500 }, (_, i) => ({
+    body: text(`${i}`),
+    isRequired: i % 2 === 0,
+    isRepeatable: false,
+  }));
+  const list = { kind: "unordered", parts, separator: text(","), min: 1, max: 500 } as const;
+  const { nodes, repeats, lists } = compileAutomaton(grammarOf(list));
+  let looks = 0;
+  const counted = lists.map((one) => ({
+    ...one,
+    parts: one.parts.map((part) => ({
+      ...part,
+      get body() {
+        looks += 1;
+        return part.body;
+      },
+    })),
+  }));
+  const { listNeeds } = findDepthNeeds(nodes, repeats, counted);
+  expect([...listNeeds]).toEqual([1]);
+  expect(looks).toBeLessThan(5 * parts.length);
 });

@@ -67,3 +67,13 @@ test("names of special tokens that a text does not have are searched for once", 
     search.mockRestore();
   }
 });
+
+test("an object of more properties than can be followed at once is refused", () => {
+  const keys = list(8_001, (i) => `${i.toString(36)}a`);
+  const object = (names: readonly string[]) => {
+    const properties = Object.fromEntries(names.map((name) => [name, { const: 1 }]));
+    return JSON.stringify({ type: "object", properties, additionalProperties: false });
+  };
+  expect(() => compile("json_schema", object(keys))).toThrow("more than 8000 properties");
+  expect(compile("json_schema", object(keys.slice(1))).accepts('{"1a": 1}')).toBe(true);
+});

@@ -79,6 +79,18 @@ describe("wisp check-schema", () => {
     }
   });
 
+  test.each([
+    {
+      type: "object",
+      properties: Object.fromEntries(Array.from("abcdef", (key) => [key, { $ref: "#" }])),
+    },
+    { type: "array", items: { const: "a".repeat(2_000) }, minItems: 1_000 },
+  ])("shows no example that is too long: %#", async (schema) => {
+    const { code, stdout } = await check({ ...schema, additionalProperties: false }, "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).not.toHaveProperty("example");
+  });
+
   test("ends with 1 and the reason where a schema is refused", async () => {
     const refused = await check(
       { type: "object", additionalPropertes: false },

@@ -24,6 +24,8 @@ import { beforeClose, beforeItem, COLON, COMMA, enclosed } from "./json_grammar.
 import type { Machine, Move } from "./machine.ts";
 import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
 
+/** Members in any order: each that may come next is a way to read on, and those are limited. */
+const MAX_MEMBERS = 8_000;
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
 
@@ -62,6 +64,12 @@ function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
   const { named, classes, min, max } = shape;
   const required = named.filter((member) => member.required).length;
   const least = Math.max(min, required);
+  if (named.length + classes.length > MAX_MEMBERS) {
+    throw new GrammarError(
+      `Cannot enforce the schema: an object has more than ${MAX_MEMBERS} properties`,
+      { path: writer.path },
+    );
+  }
   const parts = partsOf(shape, writer);
   const isEnough = classes.length > 0 || parts.length >= least;
   if (!isEnough || least > max) return NEVER;
