@@ -25,7 +25,7 @@ import type { Machine, Move } from "./machine.ts";
 import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
 
 /** Members in any order: each that may come next is a way to read on, and those are limited. */
-const MAX_MEMBERS = 8_000;
+export const MAX_MEMBERS = 8_000;
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
 
