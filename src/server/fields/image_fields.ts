@@ -84,10 +84,9 @@ export async function readImageData(
   if (value === undefined || (Array.isArray(value) && value.length === 0)) return [];
   requireImageModel(model, FIELD);
   const limit = imageLimit();
-  const groups = batch ? batchImages(value, count) : [imagesOf(value, FIELD)];
+  const groups = batch ? batchImages(value, count, limit) : [imagesOf(value, FIELD, limit)];
   const images: Uint8Array[][] = [];
   for (const group of groups) {
-    limit.take(group, FIELD);
     const read: Uint8Array[] = [];
     for (const { value: image, path } of group) read.push(await readImage(image, path));
     images.push(read);
@@ -96,20 +95,21 @@ export async function readImageData(
   return batch && !Array.isArray(value) ? Array.from({ length: count }, () => images[0]!) : images;
 }
 
-function batchImages(value: unknown, count: number): readonly PromptImages[] {
-  if (!Array.isArray(value)) return [imagesOf(value, FIELD)];
+function batchImages(value: unknown, count: number, limit: ItemLimit): readonly PromptImages[] {
+  if (!Array.isArray(value)) return [imagesOf(value, FIELD, limit)];
   if (value.length !== count) {
     throw new InvalidRequestError(
       `${FIELD} must have one item for each of the ${count} prompts, got ${value.length}`,
       FIELD,
     );
   }
-  return value.map((item: unknown, i) => imagesOf(item, `${FIELD}[${i}]`));
+  return value.map((item: unknown, i) => imagesOf(item, `${FIELD}[${i}]`, limit));
 }
 
-/** A null is no image. */
-function imagesOf(value: unknown, path: string): PromptImages {
+/** A null is no image. The items of a list are counted before anything is made of one. */
+function imagesOf(value: unknown, path: string, limit: ItemLimit): PromptImages {
   if (value === null) return [];
+  limit.take(Array.isArray(value) ? value : [value], FIELD);
   if (!Array.isArray(value)) return [{ value, path }];
   return value.map((item: unknown, i) => ({ value: item, path: `${path}[${i}]` }));
 }

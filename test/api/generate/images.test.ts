@@ -1,7 +1,9 @@
 /** `image_data` of `/generate` and image parts of chats, as an engine that reads images is given them. */
 import { describe, expect, test } from "vitest";
+import { Fields } from "../../../src/http/fields.ts";
 import { fromBase64 } from "../../../src/images/base64.ts";
 import { createApp } from "../../../src/server/app.ts";
+import { readImageData } from "../../../src/server/fields/image_fields.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { seeded } from "../../support/seeded.ts";
 import { errorMessage, post } from "../../support/server/http_client.ts";
@@ -81,6 +83,24 @@ describe("image_data", () => {
     expect(response.status).toBe(400);
     expect(await errorMessage(response)).toContain(message);
   });
+
+  test.each([false, true])(
+    "too many are counted before one is looked at (batch: %s)",
+    async (batch) => {
+      let looks = 0;
+      const images = new Proxy(new Array<string>(1025).fill("AAAA"), {
+        get: (target, name) => {
+          if (typeof name === "string" && /^\d/.test(name)) looks += 1;
+          return Reflect.get(target, name);
+        },
+      });
+      const fields = new Fields({ image_data: batch ? [images] : images });
+      const { model } = new ScriptedEngine({ model: { readsImages: true } });
+      const read = readImageData(fields, { count: 1, batch, model });
+      await expect(read).rejects.toThrow("there are more than 1024");
+      expect(looks).toBe(0);
+    },
+  );
 
   test("a batch has an item for each prompt", async () => {
     const { app } = setUp();
