@@ -5,7 +5,7 @@
  */
 import { turns } from "../turns.ts";
 import { type ImageSize, MAX_IMAGE_BYTES, type Pixels, refuseImage } from "./pixels.ts";
-import { isPng, type PngFile, readPng } from "./png_chunks.ts";
+import { isPng, type PngFile, readPng, readPngHeader } from "./png_chunks.ts";
 import { PngRows } from "./png_rows.ts";
 
 /** What other kinds begin with, at which byte. */
@@ -16,6 +16,9 @@ const OTHER_KINDS: readonly (readonly [name: string, at: number, bytes: string])
   ["BMP", 0, "BM"],
   ["AVIF or HEIC", 4, "ftyp"],
 ];
+
+/** Of the rows' stream in one piece, so that what one becomes is little. */
+const PIECE_BYTES = 2 ** 16;
 
 /** An image whose size is known, and whose pixels are not there yet. */
 export interface OpenedImage extends ImageSize {
@@ -28,7 +31,8 @@ export interface OpenedImage extends ImageSize {
 }
 
 /**
- * Reads what a file says of itself; nothing of the size of its pixels is allocated.
+ * Reads what a file begins with: the time that it takes does not grow with the file, and nothing of
+ * the size of its pixels is allocated. What is wrong behind that, decoding tells.
  *
  * @throws {InvalidRequestError} when it is no image that is decoded, malformed or too large.
  */
@@ -44,9 +48,8 @@ export function openImage(bytes: Uint8Array): OpenedImage {
       kind === undefined ? "its bytes are no image's that is known" : `it is a ${kind[0]}`;
     refuseImage(`${what}, and only PNG is decoded`);
   }
-  const file = readPng(bytes);
-  const { width, height } = file.header;
-  return { width, height, decode: () => decodePng(file) };
+  const { width, height } = readPngHeader(bytes);
+  return { width, height, decode: async () => decodePng(await readPng(bytes)) };
 }
 
 async function decodePng(file: PngFile): Promise<Pixels> {
@@ -70,8 +73,24 @@ async function decodePng(file: PngFile): Promise<Pixels> {
 }
 
 function inflated({ data }: PngFile): ReadableStream<Uint8Array> {
-  const source = new Blob(data as readonly BlobPart[] as BlobPart[]).stream();
+  const pieces = piecesOf(data);
+  // A Blob of thousands of parts would hold up everything else.
+  const source = new ReadableStream<BufferSource>({
+    pull(controller) {
+      const { done, value } = pieces.next();
+      if (done) controller.close();
+      else controller.enqueue(value as Uint8Array<ArrayBuffer>);
+    },
+  });
   return source.pipeThrough(new DecompressionStream("deflate"));
+}
+
+function* piecesOf(data: readonly Uint8Array[]): Generator<Uint8Array, undefined> {
+  for (const part of data) {
+    for (let at = 0; at < part.length; at += PIECE_BYTES) {
+      yield part.subarray(at, at + PIECE_BYTES);
+    }
+  }
 }
 
 async function next(reader: ReadableStreamDefaultReader<Uint8Array>) {

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { turns } from "../turns.ts";
 import { type ImageSize, refuseImage, requireSize } from "./pixels.ts";
 
 export interface PngHeader extends ImageSize {
@@ -33,8 +34,8 @@ const HEADER_LENGTH = 13;
 const MAX_PALETTE = 256;
 /** Bytes of the longest chunk that is read itself, a palette. */
 const MAX_CHECKED = 3 * MAX_PALETTE;
-/** Writers cut rows into chunks of 8 kB and more. */
-const MAX_CHUNKS = 2 ** 16;
+/** Of a file: writers cut rows into chunks of 8 kB and more. */
+export const MAX_CHUNKS = 2 ** 13;
 
 interface ColorType extends Pick<PngHeader, "samples" | "color"> {
   readonly depths: readonly number[];
@@ -53,56 +54,71 @@ export function isPng(bytes: Uint8Array): boolean {
 }
 
 /**
+ * Reads what every file begins with; what is behind it is not looked at.
+ *
+ * @throws {InvalidRequestError} when it is malformed, or the picture too large.
+ */
+export function readPngHeader(bytes: Uint8Array): PngHeader {
+  const chunk = chunkAt(bytes, SIGNATURE.length);
+  if (chunk === undefined) return refuseImage("it has no header");
+  if (chunk.type !== "IHDR") refuseImage("its first chunk is no header");
+  return readHeader(chunk.body);
+}
+
+/**
  * Reads the file without its rows. Chunks that change no colour are passed over.
  *
- * @throws {InvalidRequestError} when it is malformed or too large.
+ * @throws {InvalidRequestError} as a rejection, when it is malformed or the picture too large.
  */
-export function readPng(bytes: Uint8Array): PngFile {
-  let header: PngHeader | undefined;
+export async function readPng(bytes: Uint8Array): Promise<PngFile> {
+  const header = readPngHeader(bytes);
   let palette: Uint8Array = new Uint8Array(0);
   const data: Uint8Array[] = [];
-  for (const { type, body } of chunksOf(bytes)) {
-    if (header === undefined && type !== "IHDR") refuseImage(`its first chunk is no header`);
-    if (type === "IHDR") {
-      if (header !== undefined) refuseImage("it has two headers");
-      header = readHeader(body);
-    } else if (type === "PLTE") {
+  let at = SIGNATURE.length + CHUNK_OVERHEAD + HEADER_LENGTH;
+  for (let count = 2; ; count++) {
+    const chunk = chunkAt(bytes, at);
+    // A file may end behind its rows.
+    if (chunk === undefined || chunk.type === "IEND") break;
+    if (count > MAX_CHUNKS) refuseImage(`it has more than ${MAX_CHUNKS} chunks`);
+    const { type, body, end } = chunk;
+    if (type === "IHDR") refuseImage("it has two headers");
+    if (type === "PLTE") {
+      if (palette.length > 0) refuseImage("it has two palettes");
       palette = readPalette(body);
     } else if (type === "IDAT") {
       data.push(body);
-    } else if (type === "IEND") {
-      break;
     } else if (isCritical(type)) {
       refuseImage(`its chunk ${JSON.stringify(type)} is unknown and says that it has to be known`);
     }
+    at = end;
+    if (turns.isDue) await turns.take();
   }
-  if (header === undefined) return refuseImage("it has no header");
   if (data.length === 0) refuseImage("it has no rows");
   if (header.color === "palette" && palette.length === 0) refuseImage("it has no palette");
   return { header, palette, data };
 }
 
-/** A file may end behind its rows. */
-function* chunksOf(bytes: Uint8Array): Generator<{ type: string; body: Uint8Array }> {
+interface Chunk {
+  readonly type: string;
+  readonly body: Uint8Array;
+  /** Where the next one begins. */
+  readonly end: number;
+}
+
+/** The chunk that begins there; undefined where the file ends. */
+function chunkAt(bytes: Uint8Array, at: number): Chunk | undefined {
+  if (at + CHUNK_OVERHEAD > bytes.length) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  let count = 0;
-  for (let at = SIGNATURE.length; at + CHUNK_OVERHEAD <= bytes.length; ) {
-    if (++count > MAX_CHUNKS) refuseImage(`it has more than ${MAX_CHUNKS} chunks`);
-    const length = view.getUint32(at);
-    const type = Array.from(bytes.subarray(at + 4, at + 8), (code) =>
-      String.fromCharCode(code),
-    ).join("");
-    const end = at + 8 + length;
-    if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
-    const body = bytes.subarray(at + 8, end);
-    // The rows have a checksum of their own; what is longer than it may be is refused for that.
-    const isChecked = type !== "IDAT" && isCritical(type) && length <= MAX_CHECKED;
-    if (isChecked && crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)) {
-      refuseImage(`the checksum of its chunk ${JSON.stringify(type)} is wrong`);
-    }
-    yield { type, body };
-    at = end + 4;
+  const length = view.getUint32(at);
+  const type = String.fromCharCode(bytes[at + 4]!, bytes[at + 5]!, bytes[at + 6]!, bytes[at + 7]!);
+  const end = at + 8 + length;
+  if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
+  // The rows have a checksum of their own; what is longer than it may be is refused for that.
+  const isChecked = type !== "IDAT" && isCritical(type) && length <= MAX_CHECKED;
+  if (isChecked && crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)) {
+    refuseImage(`the checksum of its chunk ${JSON.stringify(type)} is wrong`);
   }
+  return { type, body: bytes.subarray(at + 8, end), end: end + 4 };
 }
 
 /** Whether a chunk's name begins with a capital: a picture is not what it should be without it. */

@@ -1,6 +1,7 @@
 import { deflateSync } from "node:zlib";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { openImage } from "../../src/images/decode_image.ts";
+import { turns } from "../../src/turns.ts";
 import { joinPng, type PngKind, samplesOf, writePng } from "../support/images/write_png.ts";
 import { seeded } from "../support/seeded.ts";
 
@@ -74,7 +75,8 @@ const header = (width: number, height: number, rest: readonly number[] = [8, 0, 
 const rows = (bytes: readonly number[]) => ["IDAT", deflateSync(Buffer.from(bytes))] as const;
 const rest = ["teXt", Buffer.alloc(0)] as const;
 const end = ["IEND", Buffer.alloc(0)] as const;
-const crowded = joinPng([header(1, 1), ...Array.from({ length: 70_000 }, () => rest)]);
+const palette = ["PLTE", Buffer.alloc(3)] as const;
+const crowded = joinPng([header(1, 1), ...Array.from({ length: 8192 }, () => rest)]);
 
 const REFUSED: readonly (readonly [name: string, bytes: Uint8Array, error: RegExp])[] = [
   ["a JPEG", Uint8Array.from([0xff, 0xd8, 0xff, 0xe0]), /it is a JPEG, and only PNG/],
@@ -94,12 +96,34 @@ const REFUSED: readonly (readonly [name: string, bytes: Uint8Array, error: RegEx
   ["no palette", joinPng([header(1, 1, [8, 3, 0, 0, 0]), rows([0, 0])]), /no palette/],
   ["a critical chunk", joinPng([header(1, 1), ["CgBI", Buffer.alloc(1)]]), /"CgBI" is unknown/],
   ["a long palette", joinPng([header(1, 1), ["PLTE", Buffer.alloc(2 ** 24)]]), /its palette has/],
-  ["crowds of chunks", crowded, /more than 65536 chunks/],
+  ["crowds of chunks", crowded, /more than 8192 chunks/],
+  ["two palettes", joinPng([header(1, 1), palette, palette, rows([0, 0])]), /two palettes/],
   ["a cut file", joinPng([header(1, 1), rows([0, 0])]).subarray(0, -5), /ends within a chunk/],
   ["few rows", joinPng([header(1, 9), rows([0, 1, 0, 2])]), /end before the picture/],
   ["an unknown filter", joinPng([header(1, 1), rows([5, 1])]), /filter 5/],
   ["rows that are no zlib", joinPng([header(1, 1), ["IDAT", Buffer.from("junk")]]), /compressed/],
 ];
+
+it("rows may come in thousands of chunks, some of them empty", async () => {
+  const values = Array.from({ length: 64 * 65 }, (_, i) => (i % 65 ? i : 0));
+  const body = deflateSync(Buffer.from(values), { level: 0 });
+  const chunks = Array.from(body, (_, i) => ["IDAT", body.subarray(i, i + 1)] as const);
+  const empty = Array.from({ length: 3000 }, () => ["IDAT", Buffer.alloc(0)] as const);
+  const file = joinPng([header(64, 64), ...chunks, ...empty, end]);
+  const { rgb } = await openImage(file).decode();
+  const want = values.filter((_, i) => i % 65).map((value) => value % 256);
+  expect(Array.from({ length: 64 * 64 }, (_, i) => rgb[3 * i])).toEqual(want);
+});
+
+it("a walk along many chunks lets other work have its turns", async () => {
+  const isOver = vi.fn();
+  while (!turns.isDue);
+  const over = openImage(crowded).decode().catch(isOver);
+  for (let i = 0; i < 10; i++) await Promise.resolve();
+  const wasOver = isOver.mock.calls.length > 0;
+  await over;
+  expect([wasOver, isOver.mock.calls.length]).toEqual([false, 1]);
+});
 
 describe("what is no PNG is refused", () => {
   for (const [name, bytes, error] of REFUSED) {
@@ -114,6 +138,25 @@ describe("what is no PNG is refused", () => {
     await expect((async () => openImage(broken(29)))()).rejects.toThrow(/checksum .*"IHDR"/);
     const check = Buffer.from(file).indexOf("IEND") - 9;
     await expect(openImage(broken(check)).decode()).rejects.toThrow(/compressed in no way/);
+  });
+
+  it("opening one looks at its header alone", async () => {
+    const chunks = Array.from({ length: 8000 }, () => rest);
+    const file = joinPng([header(2, 3), ...chunks, rows([0, 1, 1, 0, 2, 2, 0, 3, 3])]);
+    let looks = 0;
+    const watched = new Proxy(file, {
+      get: (target, name) => {
+        looks += 1;
+        const value: unknown = Reflect.get(target, name, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+    const { width, height } = openImage(watched);
+    expect([width, height]).toEqual([2, 3]);
+    expect(looks).toBeLessThan(100);
+    await expect(openImage(file.subarray(0, 40)).decode()).rejects.toThrow(
+      /within a chunk|no rows/,
+    );
   });
 
   it("a thousand broken files end with an error or with pixels, and nothing else", async () => {
