@@ -34,9 +34,9 @@ export class ChatDisplay {
   /** A line about the chat. Where the standard output is no terminal, it has the answers alone. */
   note(text: string): void {
     this.endLine();
-    if (!this.#isTerminal) this.#stderr.write(`${text}\n`);
-    else
-      this.#stdout.write(this.#isColoured ? `${DIM}${shown(text)}${PLAIN}\n` : `${shown(text)}\n`);
+    const line = shown(text);
+    if (!this.#isTerminal) this.#stderr.write(`${line}\n`);
+    else this.#stdout.write(this.#isColoured ? `${DIM}${line}${PLAIN}\n` : `${line}\n`);
   }
 
   /** More of an answer. */
@@ -79,7 +79,10 @@ export class ChatDisplay {
     const rest = this.#hasBegun ? text : text.trimStart();
     if (rest === "") return;
     this.#hasBegun = true;
-    this.#output().write(this.#isTerminal ? shown(rest) : rest);
+    const output = this.#output();
+    // A terminal shows the standard error also where the standard output is a file.
+    const isShown = this.#isTerminal || output === this.#stderr;
+    output.write(isShown ? shown(rest) : rest);
     this.#isLineBegun = !rest.endsWith("\n");
   }
 

@@ -10,15 +10,16 @@ import type { MessageEvent } from "../../text/message_parser.ts";
 export class GrowingMessage {
   #reasoning = "";
   #content = "";
-  readonly #calls: { id: string; name: string; arguments: string }[] = [];
+  /** By their numbers, which a server may choose as it likes. */
+  readonly #calls = new Map<number, { id: string; name: string; arguments: string }>();
 
   take(event: MessageEvent): void {
     if (event.type === "content") this.#content += event.text;
     else if (event.type === "reasoning") this.#reasoning += event.text;
     else if (event.type === "call") {
-      this.#calls[event.index] = { id: event.id, name: event.name, arguments: "" };
+      this.#calls.set(event.index, { id: event.id, name: event.name, arguments: "" });
     } else if (event.type === "arguments") {
-      const call = this.#calls[event.index];
+      const call = this.#calls.get(event.index);
       if (call !== undefined) call.arguments += event.text;
     }
   }
@@ -29,7 +30,7 @@ export class GrowingMessage {
   }
 
   get calls(): readonly ChatToolCall[] {
-    return this.#calls.map(({ id, name, arguments: text }) => ({
+    return Array.from(this.#calls.values(), ({ id, name, arguments: text }) => ({
       id,
       type: "function",
       function: { name, arguments: text },

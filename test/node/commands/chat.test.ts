@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { afterAll, describe, expect, test } from "vitest";
 import { ChatDisplay } from "../../../src/node/chat/chat_display.ts";
+import { GrowingMessage } from "../../../src/node/chat/chat_history.ts";
 import { CHAT_OPTIONS } from "../../../src/node/chat/chat_options.ts";
 import { openPartner } from "../../../src/node/chat/chat_partner.ts";
 import { ChatSession } from "../../../src/node/chat/chat_session.ts";
@@ -56,6 +57,39 @@ async function sessionOver(engine: ScriptedEngine, lines: LineInput): Promise<Ch
 
 const roles = ({ requests }: ScriptedEngine, request: number) =>
   requests[request]!.messages!.map(({ role, content }) => `${role}: ${content}`);
+
+test("nothing commands the terminal that shows the standard error", () => {
+  let [stdout, stderr] = ["", ""];
+  const display = new ChatDisplay(
+    { write: (text: string) => (stdout += text) },
+    { write: (text: string) => (stderr += text) },
+  );
+  const evil = "\u001b]0;x\u0007";
+  display.event({ type: "reasoning", text: `${evil}a` });
+  display.event({ type: "call", index: 0, id: "c", name: `${evil}b` });
+  display.event({ type: "arguments", index: 0, text: `${evil}c` });
+  display.note(`${evil}d`);
+  // What is piped on is the answer as it is.
+  display.event({ type: "content", text: `${evil}e` });
+  const harmless = "\ufffd]0;x\ufffd";
+  expect(stderr).toBe(
+    ["a", "b c", "d", ""].join("\n").replace(/[abd]|c/g, (c) => `${harmless}${c}`),
+  );
+  expect(stdout).toBe(`${evil}e`);
+});
+
+test("calls have any numbers that a server gives them", () => {
+  const message = new GrowingMessage();
+  for (const index of [4_000_000_000, 1, -3]) {
+    message.take({ type: "call", index, id: `call_${index}`, name: "add" });
+    message.take({ type: "arguments", index, text: String(index) });
+  }
+  expect(message.calls.map(({ function: called }) => called.arguments)).toEqual([
+    "4000000000",
+    "1",
+    "-3",
+  ]);
+});
 
 describe("a chat of piped lines", () => {
   test("has its answers on the standard output, and all else beside it", async () => {
