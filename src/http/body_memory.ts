@@ -97,6 +97,15 @@ export class BodyShare {
     this.#bytes = bytes;
   }
 
+  /**
+   * What is made of the body takes this much beside it.
+   *
+   * @throws what `hold` throws.
+   */
+  add(bytes: number): void {
+    this.hold(this.#bytes + bytes);
+  }
+
   /** Does what takes a while, one request after the other. */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     return this.#whole.inTurn(work);

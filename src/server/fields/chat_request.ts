@@ -11,6 +11,7 @@ import type {
   ModelDescription,
   SamplingParams,
 } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import { requirePlaces } from "../queue_room.ts";
@@ -64,8 +65,16 @@ const ROLES: ReadonlyMap<string, string> = new Map([
   ["function", "tool"],
 ]);
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming the field to blame. */
-export async function readChatBody(body: unknown, context: ServerContext): Promise<ChatBody> {
+/**
+ * @param share Of the body, where its images are counted too.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming
+ * the field to blame.
+ */
+export async function readChatBody(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<ChatBody> {
   const { engine, forms, onIdle, servedModelName } = context;
   const { model } = engine;
   const fields = new Fields(body, { onIdle });
@@ -91,7 +100,7 @@ export async function readChatBody(body: unknown, context: ServerContext): Promi
   const streamOptions = readStreamOptions(fields, stream);
   const isMeasured = fields.boolean("log_metrics");
   fields.end();
-  const images = await written.read();
+  const images = await written.read(share);
   const conversation = present<Conversation>({
     messages,
     images,

@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import { Fields, present, wrongType } from "../../http/fields.ts";
 import { requirePlaces } from "../queue_room.ts";
 import type { ServerContext } from "../server_context.ts";
@@ -27,10 +28,15 @@ export interface GenerateBody {
   readonly stream: boolean;
 }
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
+/**
+ * @param share Of the body, where its images are counted too.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming
+ * the field to blame.
+ */
 export async function readGenerateBody(
   body: unknown,
   { engine, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
+  share: BodyShare,
 ): Promise<GenerateBody> {
   const { model } = engine;
   const fields = new Fields(body, { onIdle });
@@ -40,7 +46,7 @@ export async function readGenerateBody(
   refuseLists(fields, samples);
   requirePlaces(engine, prompts.length * samples, "sampling_params.n");
   const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
-  const images = await readImageData(fields, { count: prompts.length, batch, model });
+  const images = await readImageData(fields, { count: prompts.length, batch, model, share });
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });

@@ -6,6 +6,7 @@
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ModelDescription } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import { type Fields, outOfRange, requireString } from "../../http/fields.ts";
 import { fromBase64 } from "../../images/base64.ts";
 import { ItemLimit } from "./field_limits.ts";
@@ -34,14 +35,20 @@ export function requireImageModel({ readsImages = false }: ModelDescription, pat
 /**
  * The bytes of one image.
  *
- * @throws {HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming `path`.
+ * @param share Where they are counted.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming `path`.
  */
-export async function readImage(value: unknown, path: string): Promise<Uint8Array> {
+export async function readImage(
+  value: unknown,
+  path: string,
+  share: BodyShare,
+): Promise<Uint8Array> {
   const text = requireString(value, path).trim();
   const head = text.slice(0, LONGEST_NAME);
   const isData = DATA_URL.test(head);
   if (!isData) refuseNames(head, text.length <= LONGEST_NAME, path);
   const base64 = isData ? text.slice(text.indexOf(",") + 1) : text;
+  share.add(Math.ceil((base64.length * 3) / 4));
   // However long it is: the strings of a body have a limit.
   const bytes = base64 === "" ? undefined : await fromBase64(base64);
   if (bytes !== undefined) return bytes;
@@ -78,7 +85,13 @@ export async function readImageData(
     count,
     batch,
     model,
-  }: { readonly count: number; readonly batch: boolean; readonly model: ModelDescription },
+    share,
+  }: {
+    readonly count: number;
+    readonly batch: boolean;
+    readonly model: ModelDescription;
+    readonly share: BodyShare;
+  },
 ): Promise<readonly (readonly Uint8Array[])[]> {
   const value = fields.value(FIELD);
   if (value === undefined || (Array.isArray(value) && value.length === 0)) return [];
@@ -88,7 +101,7 @@ export async function readImageData(
   const images: Uint8Array[][] = [];
   for (const group of groups) {
     const read: Uint8Array[] = [];
-    for (const { value: image, path } of group) read.push(await readImage(image, path));
+    for (const { value: image, path } of group) read.push(await readImage(image, path, share));
     images.push(read);
   }
   // One image of all prompts is decoded once.

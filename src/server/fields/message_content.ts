@@ -5,6 +5,7 @@
  */
 import type { ImageDetail, MessageContent, MessagePart } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import { type Fields, outOfRange, wrongType } from "../../http/fields.ts";
 import type { ItemLimit } from "./field_limits.ts";
 import { IDLE_PART_FIELDS } from "./idle_fields.ts";
@@ -35,12 +36,13 @@ export class WrittenImages {
   /**
    * Their bytes; undefined where there are none.
    *
-   * @throws {HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming the part.
+   * @param share Where they are counted.
+   * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming the part.
    */
-  async read(): Promise<readonly Uint8Array[] | undefined> {
+  async read(share: BodyShare): Promise<readonly Uint8Array[] | undefined> {
     if (this.#written.length === 0) return undefined;
     const images: Uint8Array[] = [];
-    for (const { value, path } of this.#written) images.push(await readImage(value, path));
+    for (const { value, path } of this.#written) images.push(await readImage(value, path, share));
     return images;
   }
 }

@@ -34,7 +34,7 @@ export async function handleChatCompletions(
   request: Request,
 ): Promise<Response> {
   const json = await readBody(context, request);
-  const body = await readChatBody(json, context);
+  const body = await readChatBody(json, context, context.bodies.of(request));
   const created = Math.floor(Date.now() / 1000);
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "chat", body: json });

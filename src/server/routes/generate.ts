@@ -22,7 +22,7 @@ import { asClientWrote } from "../wire/wire_names.ts";
 export async function handleGenerate(context: ServerContext, request: Request): Promise<Response> {
   const startTime = performance.now();
   const json = await readBody(context, request);
-  const body = await readGenerateBody(json, context);
+  const body = await readGenerateBody(json, context, context.bodies.of(request));
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "generate", body: json });
   });

@@ -1,5 +1,6 @@
 /** `image_data` of `/generate` and image parts of chats, as an engine that reads images is given them. */
 import { describe, expect, test } from "vitest";
+import { BodyMemory } from "../../../src/http/body_memory.ts";
 import { Fields } from "../../../src/http/fields.ts";
 import { fromBase64 } from "../../../src/images/base64.ts";
 import { createApp } from "../../../src/server/app.ts";
@@ -96,7 +97,8 @@ describe("image_data", () => {
       });
       const fields = new Fields({ image_data: batch ? [images] : images });
       const { model } = new ScriptedEngine({ model: { readsImages: true } });
-      const read = readImageData(fields, { count: 1, batch, model });
+      const share = new BodyMemory(2 ** 20).of(new Request("http://wisp.test/"));
+      const read = readImageData(fields, { count: 1, batch, model, share });
       await expect(read).rejects.toThrow("there are more than 1024");
       expect(looks).toBe(0);
     },

@@ -94,3 +94,33 @@ test("an answer that fails leaves nothing behind", async () => {
     expect(await answer(await post(app, "/tokenize", WHOLE))).toMatchObject({ count: 250 });
   }
 });
+
+test("the bytes of images count, beside the text that they come in", async () => {
+  const bytes = 2400;
+  const image = `data:image/png;base64,${Buffer.alloc(bytes).toString("base64")}`;
+  const model = { readsImages: true };
+  // Of a body that is read only, and of one whose images are read.
+  const taken = async (body: object) => {
+    let open = () => {};
+    const opened = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const engine = new ScriptedEngine({
+      model,
+      script: () => ({ pieces: ["a"], gate: () => opened }),
+    });
+    const app = createApp(engine, { requestMemory: 28_000 });
+    const asking = post(app, "/generate", body);
+    await until(() => expect(engine.running).toHaveLength(1));
+    const refused = await errorMessage(await post(app, "/tokenize", { prompt: "x".repeat(9000) }));
+    open();
+    expect((await asking).status).toBe(200);
+    expect(await answer(await post(app, "/tokenize", { prompt: "x".repeat(9000) }))).toMatchObject({
+      count: 9000,
+    });
+    return Number(/(\d+) bytes are taken/.exec(refused)![1]);
+  };
+  const same = await taken({ text: image });
+  const counted = await taken({ text: "a", image_data: image });
+  expect(counted - same).toBeGreaterThanOrEqual(bytes);
+});
