@@ -5,6 +5,7 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
+import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { type Fields, outOfRange, requireString } from "../../http/fields.ts";
 import { isLongJson } from "../../request_limits.ts";
 
@@ -12,6 +13,8 @@ import { isLongJson } from "../../request_limits.ts";
 export const MAX_NAME_UNITS = 1024;
 /** Messages of a chat, with their parts and calls counted too. */
 export const MAX_MESSAGE_ITEMS = 16_384;
+/** UTF-16 units of the arguments of all calls of a chat that come as objects and are written as JSON. */
+export const MAX_CALL_UNITS = 2 ** 20;
 /** Tools of a request. */
 export const MAX_TOOLS = 1024;
 /** Texts or lists of tokens that one request has tokenized or detokenized. */
@@ -74,5 +77,24 @@ export class ItemLimit {
       `Cannot read ${this.#what}: there are more than ${this.#most}`,
       path,
     );
+  }
+}
+
+/** Writes the arguments of a request's calls as JSON, however their length is shared out among them. */
+export class CallLimit {
+  #left = MAX_CALL_UNITS;
+
+  /**
+   * @throws {InvalidRequestError} before it writes those that are too long together with those before,
+   * and for what no JSON can be written of.
+   */
+  write(value: object, path: string): string {
+    if (!isLongJson(value, this.#left)) {
+      const text = jsonSource(value, path);
+      this.#left -= text.length;
+      if (this.#left >= 0) return text;
+    }
+    const problem = `the arguments of all calls are longer than ${MAX_CALL_UNITS} characters of JSON`;
+    throw new InvalidRequestError(`Cannot read ${path}: ${problem}`, path);
   }
 }

@@ -5,9 +5,8 @@
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../../generation.ts";
-import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { type Fields, isObject, outOfRange, present, wrongType } from "../../http/fields.ts";
-import { ItemLimit, MAX_MESSAGE_ITEMS, requireName } from "../fields/field_limits.ts";
+import { CallLimit, ItemLimit, MAX_MESSAGE_ITEMS, requireName } from "../fields/field_limits.ts";
 import { IDLE_BLOCK_FIELDS, IDLE_TOOL_USE_FIELDS } from "../fields/idle_fields.ts";
 
 /** Stands in front of a tool's result that is an error. */
@@ -27,17 +26,21 @@ export function readTurns(fields: Fields): readonly ChatMessage[] {
     throw new InvalidRequestError(`Cannot chat: messages ${state}`, "messages");
   }
   limit.take(list, "messages");
-  const turns = list.flatMap((item, i) => readTurn(fields.within(item, `messages[${i}]`), limit));
+  const calls = new CallLimit();
+  const turns = list.flatMap((item, i) =>
+    readTurn({ fields: fields.within(item, `messages[${i}]`), limit, calls }),
+  );
   return [...instructions, ...turns];
 }
 
-function readTurn(fields: Fields, limit: ItemLimit): readonly ChatMessage[] {
+function readTurn(options: TurnOptions): readonly ChatMessage[] {
+  const { fields } = options;
   const role = fields.string("role");
   const path = fields.path("role");
   if (role === undefined) {
     throw new InvalidRequestError(`Cannot read the message: ${path} is missing`, path);
   }
-  const turn = readRole(role, { fields, limit });
+  const turn = readRole(role, options);
   fields.end();
   return turn;
 }
@@ -45,15 +48,16 @@ function readTurn(fields: Fields, limit: ItemLimit): readonly ChatMessage[] {
 interface TurnOptions {
   readonly fields: Fields;
   readonly limit: ItemLimit;
+  readonly calls: CallLimit;
 }
 
-function readRole(role: string, { fields, limit }: TurnOptions): readonly ChatMessage[] {
+function readRole(role: string, { fields, limit, calls }: TurnOptions): readonly ChatMessage[] {
   if (role === "system") {
     return [{ role, content: readText(fields, { name: "content", limit }) }];
   }
   const blocks = readBlocks(fields, limit);
   if (role === "user") return readUser(blocks, limit);
-  if (role === "assistant") return [readAssistant(blocks)];
+  if (role === "assistant") return [readAssistant(blocks, calls)];
   throw outOfRange(fields.path("role"), "one of user, assistant, system", role);
 }
 
@@ -145,7 +149,7 @@ function readResult(fields: Fields, limit: ItemLimit): ChatMessage {
   return { role: "tool", content: isError ? ERROR_MARK + text : text, tool_call_id: id };
 }
 
-function readAssistant(blocks: string | readonly Block[]): ChatMessage {
+function readAssistant(blocks: string | readonly Block[], limit: CallLimit): ChatMessage {
   if (typeof blocks === "string") return { role: "assistant", content: blocks };
   let content = "";
   let reasoning = "";
@@ -153,7 +157,7 @@ function readAssistant(blocks: string | readonly Block[]): ChatMessage {
   for (const block of blocks) {
     if (block.type === "text") content += readTextBlock(block.fields);
     else if (block.type === "thinking") reasoning += readThought(block.fields);
-    else if (block.type === "tool_use") calls.push(readToolUse(block.fields));
+    else if (block.type === "tool_use") calls.push(readToolUse(block.fields, limit));
     else throw unsupported(block);
   }
   return present<ChatMessage>({
@@ -173,7 +177,7 @@ function readThought(fields: Fields): string {
   return thought;
 }
 
-function readToolUse(fields: Fields): ChatToolCall {
+function readToolUse(fields: Fields, limit: CallLimit): ChatToolCall {
   const id = requireName(fields.value("id"), fields.path("id"));
   const name = requireName(fields.value("name"), fields.path("name"));
   const input = fields.value("input") ?? {};
@@ -181,5 +185,5 @@ function readToolUse(fields: Fields): ChatToolCall {
   if (!isObject(input)) throw wrongType(path, "an object", input);
   fields.takeIdle(IDLE_TOOL_USE_FIELDS);
   fields.end();
-  return { id, type: "function", function: { name, arguments: jsonSource(input, path) } };
+  return { id, type: "function", function: { name, arguments: limit.write(input, path) } };
 }

@@ -12,7 +12,6 @@ import type {
   ModelDescription,
   SamplingParams,
 } from "../../generation.ts";
-import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import {
   Fields,
   isObject,
@@ -27,7 +26,13 @@ import {
   conversationRequest,
   withModelDefaults,
 } from "../fields/conversation.ts";
-import { ItemLimit, MAX_MESSAGE_ITEMS, readName, requireName } from "../fields/field_limits.ts";
+import {
+  CallLimit,
+  ItemLimit,
+  MAX_MESSAGE_ITEMS,
+  readName,
+  requireName,
+} from "../fields/field_limits.ts";
 import {
   IDLE_OLLAMA_FIELDS,
   IDLE_OLLAMA_GENERATE_FIELDS,
@@ -153,10 +158,16 @@ function readMessages(fields: Fields): readonly ChatMessage[] {
   }
   const limit = new ItemLimit(MAX_MESSAGE_ITEMS, "messages and their tool_calls");
   limit.take(list, "messages");
-  return list.map((item, i) => readMessage(fields.within(item, `messages[${i}]`), limit));
+  const called = new CallLimit();
+  return list.map((item, i) =>
+    readMessage(fields.within(item, `messages[${i}]`), { limit, called }),
+  );
 }
 
-function readMessage(fields: Fields, limit: ItemLimit): ChatMessage {
+function readMessage(
+  fields: Fields,
+  { limit, called }: { readonly limit: ItemLimit; readonly called: CallLimit },
+): ChatMessage {
   const role = fields.string("role") ?? "";
   if (!ROLES.includes(role)) {
     throw outOfRange(fields.path("role"), `one of ${ROLES.join(", ")}`, role);
@@ -186,14 +197,16 @@ function readMessage(fields: Fields, limit: ItemLimit): ChatMessage {
     tool_calls:
       calls.length === 0
         ? undefined
-        : calls.map((call, i) => readCall(fields.within(call, fields.path(`tool_calls[${i}]`)))),
+        : calls.map((call, i) =>
+            readCall(fields.within(call, fields.path(`tool_calls[${i}]`)), called),
+          ),
   });
   fields.end();
   return message;
 }
 
 /** Its arguments are an object there. */
-function readCall(fields: Fields): ChatToolCall {
+function readCall(fields: Fields, limit: CallLimit): ChatToolCall {
   const id = readName(fields, "id");
   fields.string("type");
   const called = fields.within(fields.value("function"), fields.path("function"));
@@ -210,6 +223,6 @@ function readCall(fields: Fields): ChatToolCall {
   return present<ChatToolCall>({
     id,
     type: "function",
-    function: { name, arguments: jsonSource(given, path) },
+    function: { name, arguments: limit.write(given, path) },
   });
 }

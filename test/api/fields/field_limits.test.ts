@@ -106,6 +106,35 @@ test.each<[string, object, string]>([
   expect(await errorMessage(response)).toContain(message);
 });
 
+describe.each(["/v1/messages", "/v1/messages/count_tokens", "/api/chat"])("%s", (path) => {
+  const call = (i: number, input: object) =>
+    path === "/api/chat"
+      ? { function: { name: "f", arguments: input } }
+      : { type: "tool_use", id: String(i), name: "f", input };
+  /** One call with so many characters of JSON each. */
+  const ask = (lengths: readonly number[]) => {
+    const calls = lengths.map((length, i) => call(i, { abc: "a".repeat(length - 10) }));
+    const said = path === "/api/chat" ? { tool_calls: calls } : { content: calls };
+    const more = { "/v1/messages": { max_tokens: 3 }, "/api/chat": { stream: false } }[path];
+    const history = [...HELLO, { role: "assistant", ...said }, ...HELLO];
+    const engine = new ScriptedEngine({ model: { contextLength: 2 ** 20 } });
+    return post(createApp(engine, APP), path, { ...more, messages: history });
+  };
+
+  test("reads the arguments of calls within a limit for all together", async () => {
+    const taken = await ask([2 ** 19, 2 ** 18, 2 ** 18]);
+    expect(taken.ok ? "" : await errorMessage(taken)).toBe("");
+    for (const lengths of [
+      [2 ** 19, 2 ** 19 + 1],
+      [2 ** 20 - 10, 100_000, 11],
+    ]) {
+      const refused = await ask(lengths);
+      expect(refused.status).toBe(400);
+      expect(await errorMessage(refused)).toContain("the arguments of all calls are longer than");
+    }
+  });
+});
+
 describe("texts to parse", () => {
   const app = createApp(new ScriptedEngine(), APP);
   const tools = [tool("now"), tool("now"), tool("f")];
