@@ -18,6 +18,12 @@ const UNSET: IdleValues = [""];
 const isEmpty = (value: unknown): boolean =>
   Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0;
 
+/** A list of nothing but such words. */
+function words(...allowed: readonly string[]): IdleValues {
+  return (value) =>
+    Array.isArray(value) && value.every((word) => (allowed as readonly unknown[]).includes(word));
+}
+
 /** The value itself or, for a batch, a list of it. */
 function each(idle: boolean | number | string): IdleValues {
   return (value) =>
@@ -50,7 +56,7 @@ const OLLAMA_SAMPLERS: ReadonlySet<string> = new Set([
 ]);
 
 /** What may be asked for beside an answer and is never in one; thoughts are there unencrypted. */
-const NOT_IN_ANSWERS: ReadonlySet<string> = new Set([
+const NOT_IN_ANSWERS: readonly string[] = [
   "reasoning.encrypted_content",
   "file_search_call.results",
   "web_search_call.results",
@@ -58,7 +64,7 @@ const NOT_IN_ANSWERS: ReadonlySet<string> = new Set([
   "computer_call_output.output.image_url",
   "code_interpreter_call.outputs",
   "message.input_image.image_url",
-]);
+];
 
 /** Fields of prefill/decode disaggregation, of adapters and of sessions. */
 const DEPLOYMENT_FIELDS: IdleFields = {
@@ -156,7 +162,7 @@ export const IDLE_CHAT_FIELDS: IdleFields = {
   functions: isEmpty,
   include_reasoning: ON,
   mm_processor_kwargs: isEmpty,
-  modalities: (value) => isEmpty(value) || (Array.isArray(value) && String(value) === "text"),
+  modalities: words("text"),
   // A guess at the answer that makes some servers faster.
   prediction: ANYTHING,
   // How much models that were trained for it write; no chat template here knows it.
@@ -248,8 +254,7 @@ export const IDLE_TOOL_USE_FIELDS: IdleFields = {
 
 export const IDLE_FLAT_TOOL_FIELDS: IdleFields = {
   ...NOTES,
-  allowed_callers: (value) =>
-    isEmpty(value) || (Array.isArray(value) && String(value) === "direct"),
+  allowed_callers: words("direct"),
   defer_loading: OFF,
   eager_input_streaming: ANYTHING,
   input_examples: isEmpty,
@@ -262,8 +267,7 @@ export const IDLE_RESPONSES_FIELDS: IdleFields = {
   client_metadata: ANYTHING,
   context_management: isEmpty,
   conversation: NOTHING,
-  include: (value) =>
-    Array.isArray(value) && value.every((name) => NOT_IN_ANSWERS.has(String(name))),
+  include: words(...NOT_IN_ANSWERS),
   // Of tools of the server's own, of which there are none.
   max_tool_calls: ANYTHING,
   moderation: NOTHING,
