@@ -13,6 +13,7 @@ import {
   requireString,
   wrongType,
 } from "../../http/fields.ts";
+import { MAX_TEMPLATE_UNITS } from "../../request_limits.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import {
   type Conversation,
@@ -106,16 +107,21 @@ function echoOf(fields: Fields, { context, sampling, previousId, store }: EchoOp
   const metadata = fields.value("metadata") ?? {};
   if (!isObject(metadata)) throw wrongType("metadata", "an object", metadata);
   requireShortJson(metadata, "metadata", MAX_METADATA_UNITS);
+  const text = fields.value("text") ?? { format: { type: "text" } };
+  requireShortJson(text, "text", MAX_TEMPLATE_UNITS);
+  const reasoning = fields.value("reasoning");
+  // Without what is not acted on, which may be of any size.
+  const effort = (isObject(reasoning) && reasoning.effort) || null;
   return {
     model: readName(fields, "model") || context.servedModelName,
     instructions: fields.value("instructions") ?? null,
     max_output_tokens: fields.value("max_output_tokens") ?? null,
     parallel_tool_calls: fields.value("parallel_tool_calls") ?? true,
     previous_response_id: previousId ?? null,
-    reasoning: fields.value("reasoning") ?? { effort: null, summary: null },
+    reasoning: { effort, summary: null },
     temperature: sampling.temperature,
     top_p: sampling.topP,
-    text: fields.value("text") ?? { format: { type: "text" } },
+    text,
     tool_choice: fields.value("tool_choice") ?? "auto",
     tools: fields.value("tools") ?? [],
     truncation: "disabled",
