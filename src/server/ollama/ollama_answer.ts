@@ -55,7 +55,7 @@ export class OllamaAnswer {
     const { blocks } = this.#answer;
     const textOf = (kind: string) =>
       blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
-    const calls = blocks.filter(({ kind }) => kind === "call").map(wireCall);
+    const calls = blocks.filter(({ kind, isCut }) => kind === "call" && !isCut).map(wireCall);
     const thinking = textOf("reasoning");
     const said = {
       content: textOf("content"),
@@ -97,10 +97,10 @@ function nanoseconds(milliseconds: number): number {
   return Math.round(milliseconds * NS_PER_MS);
 }
 
-/** A call is told when it is whole. */
+/** A call is told when it is whole: one that is cut off never. */
 function saidOf(event: BlockEvent): Said | undefined {
-  const { kind } = event.block;
-  if (event.type === "end" && kind === "call")
+  const { kind, isCut } = event.block;
+  if (event.type === "end" && kind === "call" && !isCut)
     return { content: "", calls: [wireCall(event.block)] };
   if (event.type !== "text" || kind === "call") return undefined;
   return kind === "content" ? { content: event.text } : { content: "", thinking: event.text };

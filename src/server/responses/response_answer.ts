@@ -19,7 +19,7 @@ export interface ResponseAnswerOptions {
   readonly created: number;
 }
 
-type Status = "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+type Status = "in_progress" | "completed" | "incomplete" | "failed";
 
 export class ResponseAnswer {
   readonly #body: ResponseBody;
@@ -68,7 +68,8 @@ export class ResponseAnswer {
     const { last, blocks } = this.#answer;
     const { finish } = last;
     const isLong = finish.type === "length";
-    const status = isLong ? "incomplete" : finish.type === "abort" ? "cancelled" : "completed";
+    // Also one that was aborted: streams have no event for one that was cancelled.
+    const status = finish.type === "stop" ? "completed" : "incomplete";
     return {
       ...this.#response(status),
       completed_at: Math.floor(Date.now() / 1000),

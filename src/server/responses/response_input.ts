@@ -151,25 +151,39 @@ function readTexts(
   return texts.join("\n");
 }
 
-/** Of thoughts their text; those that another server has encrypted are none that can be read here. */
+/**
+ * Of thoughts their text, else their summary; those that another server has encrypted are none that
+ * can be read here.
+ */
 function readThought(item: Fields, limit: ItemLimit): string {
-  const path = item.path("content");
-  const content = item.list("content") ?? [];
-  limit.take(content, path);
-  item.list("summary");
-  const thoughts = content.map((entry, i) => {
+  const thoughts = readThoughts(item, { name: "content", partType: "reasoning_text", limit });
+  const summary = readThoughts(item, { name: "summary", partType: "summary_text", limit });
+  if (item.string("encrypted_content") !== undefined && thoughts.length === 0) {
+    const field = item.path("encrypted_content");
+    throw new UnsupportedError(field, "the server has no key to it", { field });
+  }
+  if (thoughts.length > 0 && summary.length > 0) item.ignore("summary");
+  return (thoughts.length > 0 ? thoughts : summary).join("\n");
+}
+
+interface ThoughtOptions {
+  readonly name: string;
+  readonly partType: string;
+  readonly limit: ItemLimit;
+}
+
+function readThoughts(item: Fields, { name, partType, limit }: ThoughtOptions): readonly string[] {
+  const path = item.path(name);
+  const parts = item.list(name) ?? [];
+  limit.take(parts, path);
+  return parts.map((entry, i) => {
     const part = item.within(entry, `${path}[${i}]`);
     const type = part.string("type") ?? "";
-    if (type !== "reasoning_text") throw unsupported(type, part);
+    if (type !== partType) throw unsupported(type, part);
     const text = requireString(part.value("text"), part.path("text"));
     part.end();
     return text;
   });
-  if (item.string("encrypted_content") !== undefined && content.length === 0) {
-    const field = item.path("encrypted_content");
-    throw new UnsupportedError(field, "the server has no key to it", { field });
-  }
-  return thoughts.join("\n");
 }
 
 function readCall(item: Fields): ChatToolCall {

@@ -54,6 +54,7 @@ export class ResponseItems {
     const place = this.#place(block);
     const done = { type: "response.output_item.done", output_index: index, item: this.item(block) };
     if (kind === "call") {
+      if (block.isCut) return [done];
       const type = "response.function_call_arguments.done";
       return [{ type, ...place, name, arguments: text }, done];
     }

@@ -25,11 +25,16 @@ export interface AnswerBlock {
 
 /** Arguments of a call as the object that they are; of those that are cut off, none. */
 export function readArguments({ text }: AnswerBlock): unknown {
-  if (nestsTooDeep(text)) return {};
+  return parseArguments(text) ?? {};
+}
+
+/** Undefined where they are no JSON, or nest too deep to be read. */
+function parseArguments(text: string): unknown {
+  if (nestsTooDeep(text)) return undefined;
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    return {};
+    return undefined;
   }
 }
 
@@ -67,9 +72,17 @@ export class BlockAnswer {
     const told: BlockEvent[] = [];
     for (const event of this.#parser.take(chunk)) this.#append(event, told);
     if (chunk.finish === null) return told;
-    if (this.#open !== undefined) this.#open.isCut = chunk.finish.type !== "stop";
+    const isCut = chunk.finish.type !== "stop";
+    const last = this.blocks.at(-1);
+    if (last !== undefined && (last === this.#open || this.#isPart(last))) last.isCut = isCut;
     this.#close(told);
     return told;
+  }
+
+  /** Parsers end a call that is cut off as one that is whole; only its arguments tell. */
+  #isPart({ kind, text }: AnswerBlock): boolean {
+    if (kind !== "call") return false;
+    return this.#parser.endsWithoutArguments || parseArguments(text) === undefined;
   }
 
   #append(event: MessageEvent, told: BlockEvent[]): void {

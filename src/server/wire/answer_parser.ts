@@ -15,6 +15,7 @@ import {
 export class AnswerParser {
   readonly #parser: MessageParser;
   #reasoningTokens = 0;
+  #endsWithoutArguments = false;
 
   constructor(options: MessageParserOptions) {
     this.#parser = createMessageParser(options);
@@ -25,11 +26,22 @@ export class AnswerParser {
     return this.#reasoningTokens;
   }
 
+  /** Whether the answer is over and ends within a call, before its arguments. */
+  get endsWithoutArguments(): boolean {
+    return this.#endsWithoutArguments;
+  }
+
   /** What a chunk lets the client know. */
   take({ text, tokens, finish }: GenerationChunk): readonly MessageEvent[] {
     const wasReasoning = this.#parser.isReasoning;
     const events = this.#parser.push(text);
     if (wasReasoning || this.#parser.isReasoning) this.#reasoningTokens += tokens.length;
-    return finish === null ? events : [...events, ...this.#parser.end()];
+    if (finish === null) return events;
+    const held = this.#parser.end();
+    const [told, end] = held.slice(-2);
+    // What a call without any has for arguments, written as the text was over.
+    const isEmpty = told?.type === "arguments" && told.text === "{}";
+    this.#endsWithoutArguments = isEmpty && end?.type === "callEnd";
+    return [...events, ...held];
   }
 }

@@ -100,6 +100,18 @@ describe("a chat", () => {
     ]);
   });
 
+  test("has no call that the limit cuts off", async () => {
+    const finish = { type: "length", length: 9 } as const;
+    const text = `Hm.<tool_call>\n{"name": "get_weather", "arguments": {"city": "Pa`;
+    const script = () => ({ pieces: randomPieces(text, 4), finish });
+    const { client } = await setUp({ script }, { toolCallParser: "qwen25" });
+    const whole = await client.chat({ ...asked, tools });
+    expect(whole).toMatchObject({ done_reason: "length", message: { content: "Hm." } });
+    expect(whole.message.tool_calls).toBeUndefined();
+    for await (const { message } of await client.chat({ ...asked, tools, stream: true }))
+      expect(message.tool_calls).toBeUndefined();
+  });
+
   test("fits its schema, and thinks as it is asked to", async () => {
     const model = { thinkingVariables: ["thinking", "reasoning_effort"] };
     const { client, engine } = await setUp({ model }, forms);

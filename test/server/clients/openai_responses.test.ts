@@ -24,6 +24,13 @@ const CALL = randomPieces(
   writeCalls("deepseekv3", [{ name: "get_weather", args: { city: "Paris" } }]),
   4,
 );
+/** Beginnings of a call, and what they have of its arguments. */
+const CUT_CALLS = [
+  ["qwen25", '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Pa', '{"city": "Pa'],
+  ["llama3", '{"name": "get_weather", "parameters": {"city": "Pa', '{"city": "Pa'],
+  ["mistral", '[TOOL_CALLS] [{"name": "get_weather", "arguments": {"city": "Pa', '{"city": "Pa'],
+  ["deepseekv3", CALL.join("").slice(0, CALL.join("").indexOf("{")), "{}"],
+] as const;
 const answered = () => ({ pieces: ["hm", "mm</think>", "Let me see.", ...CALL] });
 
 let server: RunningServer;
@@ -69,6 +76,7 @@ describe("a response", () => {
       instructions: "Be brief",
       max_output_tokens: 9,
       temperature: 0.5,
+      reasoning: { effort: "low", summary: null },
       top_p: 1,
       metadata: { a: "b" },
       store: true,
@@ -88,6 +96,17 @@ describe("a response", () => {
       { role: "user", content: "hello" },
     ]);
     expect(request!.sampling).toMatchObject({ maxNewTokens: 9, temperature: 0.5 });
+  });
+
+  test("repeats no more than is acted on, or than may be repeated", async () => {
+    const { client } = await setUp();
+    const summary = ["x".repeat(50_000)] as unknown as "auto";
+    const response = await client.responses.create({ ...asked, reasoning: { summary } });
+    expect(response.reasoning).toEqual({ effort: null, summary: null });
+    const verbosity = "x".repeat(2 ** 20) as "low";
+    const error = await thrownBy(client.responses.create({ ...asked, text: { verbosity } }));
+    expect(error).toMatchObject({ status: 400, param: "text" });
+    expect(error.message).toContain("1048576 characters of JSON");
   });
 
   test("that its limit ends is incomplete", async () => {
@@ -188,6 +207,27 @@ describe("a response", () => {
   });
 });
 
+describe.each(CUT_CALLS)("a call of %s that the limit cuts off", (toolCallParser, text, args) => {
+  const finish = { type: "length", length: 9 } as const;
+  const script = () => ({ pieces: randomPieces(text, 4), finish });
+  const item = { type: "function_call", status: "incomplete", arguments: args };
+
+  test("is incomplete, and so it is told", async () => {
+    const { client } = await setUp(script, { toolCallParser });
+    const whole = await client.responses.create({ ...asked, tools });
+    expect(whole).toMatchObject({ status: "incomplete", output: [item] });
+    const events: OpenAI.Responses.ResponseStreamEvent[] = [];
+    const stream = await client.responses.create({ ...asked, tools, stream: true });
+    for await (const event of stream) events.push(event);
+    const names = events.map(({ type }) => type);
+    expect(names).not.toContain("response.function_call_arguments.done");
+    expect(events.slice(-2)).toMatchObject([
+      { type: "response.output_item.done", item },
+      { type: "response.incomplete", response: { status: "incomplete", output: [item] } },
+    ]);
+  });
+});
+
 describe("a response that is kept", () => {
   test("is found, gone on from without its instructions, and deleted", async () => {
     const { client, engine } = await setUp();
@@ -281,6 +321,17 @@ describe("a stream", () => {
     expect(kept.output).toMatchObject(final.output.map(({ id, type }) => ({ id, type })));
   });
 
+  test("that is aborted ends as one that is incomplete", async () => {
+    const { client } = await setUp(() => ({ pieces: ["one"], finish: { type: "abort", message: "gone" } }));
+    let last: OpenAI.Responses.ResponseStreamEvent | undefined;
+    for await (const event of await client.responses.create({ ...asked, stream: true }))
+      last = event;
+    expect(last).toMatchObject({
+      type: "response.incomplete",
+      response: { status: "incomplete", incomplete_details: null },
+    });
+  });
+
   test("that its client leaves ends its generation, and is not kept", async () => {
     const gate = (chunk: number) => (chunk < 2 ? Promise.resolve() : new Promise<void>(() => {}));
     const { client, engine } = await setUp(() => ({ pieces: ["one", "two", "three"], gate }));
@@ -302,6 +353,25 @@ describe("a stream", () => {
       response: { status: "failed", error: { code: "server_error", message: "The GPU was lost" } },
     });
   });
+});
+
+test("a thought is its text, else its summary", async () => {
+  const told: string[] = [];
+  const { client, engine } = await setUp(undefined, { onIdleField: (name) => told.push(name) });
+  const summary = [{ type: "summary_text", text: "short" }];
+  const content = [{ type: "reasoning_text", text: "long" }];
+  const thoughts = [{ summary }, { summary, content }].flatMap((thought) => [
+    { type: "reasoning", id: "x", ...thought },
+    { role: "assistant", content: "a" },
+  ]);
+  const input = [...thoughts, { role: "user", content: "b" }] as OpenAI.Responses.ResponseInput;
+  await client.responses.create({ ...asked, input });
+  expect(engine.requests[0]!.messages).toMatchObject([
+    { reasoning_content: "short" },
+    { reasoning_content: "long" },
+    { role: "user" },
+  ]);
+  expect(told).toContain("summary");
 });
 
 describe("what is not there", () => {
@@ -337,6 +407,16 @@ describe("what is not there", () => {
     [{ input: "x".repeat(5000) }, "input", "context length"],
     [{ max_output_tokens: 5000 }, "max_output_tokens", "maximum context length"],
     [{ metadata: { a: "x".repeat(20_000) } }, "metadata", "16384 characters"],
+    [{ include: [{ toString: 1 }] }, "include", "not supported"],
+    [
+      {
+        tools: [
+          { type: "function", name: "f", parameters: {}, allowed_callers: [{ toString: 1 }] },
+        ],
+      },
+      "tools[0].allowed_callers",
+      "not supported",
+    ],
   ])("%j is refused", async (fields, param, sentence) => {
     const { client } = await setUp();
     const error = await thrownBy(client.responses.create({ ...asked, ...fields }));
