@@ -3,7 +3,11 @@
  *
  * @module
  */
-import { generateErrorResponse } from "../http/error_response.ts";
+import { UnsupportedError } from "../errors.ts";
+import { errorResponse, generateErrorResponse } from "../http/error_response.ts";
+import { isObject } from "../http/fields.ts";
+import { messagesErrorBody } from "../server/messages/messages_errors.ts";
+import { ollamaErrorResponse } from "../server/ollama/ollama_errors.ts";
 import { forward, type Route } from "./forward/forward.ts";
 import type { RouterContext } from "./router_context.ts";
 import { abortRequests, flushCaches } from "./routes/broadcast.ts";
@@ -24,8 +28,12 @@ export interface RouterEndpoint {
 }
 
 /** The worker that the policy chooses answers. */
-const chosen = (name: string, hasPrompt = false): RouterEndpoint["handle"] => {
-  const route: Route = { name, to: "chosen", hasPrompt };
+const chosen = (
+  name: string,
+  hasPrompt = false,
+  more: Pick<Route, "check" | "isNamed"> = {},
+): RouterEndpoint["handle"] => {
+  const route: Route = { name, to: "chosen", hasPrompt, ...more };
   return (context, request) => forward(context, request, route);
 };
 
@@ -34,6 +42,19 @@ const first = (name: string): RouterEndpoint["handle"] => {
   const route: Route = { name, to: "first" };
   return (context, request) => forward(context, request, route);
 };
+
+const KEPT_BY_WORKER = "the worker that made a response keeps it; ask the worker itself";
+
+/** Another worker than the one that has the conversation would be as likely. */
+function refusePrevious(body: unknown): void {
+  const field = "previous_response_id";
+  if (!isObject(body) || body[field] === undefined || body[field] === null) return;
+  throw new UnsupportedError(field, KEPT_BY_WORKER, { field });
+}
+
+function messagesErrorResponse(error: unknown): Response {
+  return new Response(JSON.stringify(messagesErrorBody(error)), errorResponse(error));
+}
 
 export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
   {
@@ -48,6 +69,41 @@ export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
     handle: chosen("/v1/chat/completions", true),
   },
   { methods: ["POST"], paths: ["/v1/completions"], handle: chosen("/v1/completions", true) },
+  {
+    methods: ["POST"],
+    paths: ["/v1/responses"],
+    handle: chosen("/v1/responses", true, { check: refusePrevious, isNamed: true }),
+  },
+  {
+    methods: ["POST"],
+    paths: ["/v1/messages"],
+    handle: chosen("/v1/messages", true, { isNamed: true }),
+    errorResponse: messagesErrorResponse,
+  },
+  {
+    methods: ["POST"],
+    paths: ["/v1/messages/count_tokens"],
+    handle: chosen("/v1/messages/count_tokens"),
+    errorResponse: messagesErrorResponse,
+  },
+  {
+    methods: ["POST"],
+    paths: ["/api/chat"],
+    handle: chosen("/api/chat", true),
+    errorResponse: ollamaErrorResponse,
+  },
+  {
+    methods: ["POST"],
+    paths: ["/api/generate"],
+    handle: chosen("/api/generate", true),
+    errorResponse: ollamaErrorResponse,
+  },
+  {
+    methods: ["GET"],
+    paths: ["/api/tags"],
+    handle: first("/api/tags"),
+    errorResponse: ollamaErrorResponse,
+  },
   { methods: ["POST"], paths: ["/tokenize", "/v1/tokenize"], handle: chosen("/tokenize") },
   { methods: ["POST"], paths: ["/detokenize", "/v1/detokenize"], handle: chosen("/detokenize") },
   { methods: ["POST"], paths: ["/parse_function_call"], handle: chosen("/parse_function_call") },
@@ -103,4 +159,5 @@ const OF_ONE_WORKER = "a profile is taken of one worker; ask the worker itself";
 export const NOT_ROUTED: ReadonlyMap<string, string> = new Map([
   ["/start_profile", OF_ONE_WORKER],
   ["/stop_profile", OF_ONE_WORKER],
+  ["/v1/responses/:id", KEPT_BY_WORKER],
 ]);

@@ -5,6 +5,7 @@
  * @module
  */
 import { generateErrorResponse } from "../http/error_response.ts";
+import { ollamaErrorResponse } from "./ollama/ollama_errors.ts";
 import { handleAbortRequest } from "./routes/abort_request.ts";
 import { handleChatCompletions } from "./routes/chat_completions.ts";
 import { handleCompletions } from "./routes/completions.ts";
@@ -15,12 +16,7 @@ import { handleHealthGenerate } from "./routes/health_generate.ts";
 import { handleCountTokens, handleMessages } from "./routes/messages.ts";
 import { handleMetrics } from "./routes/metrics.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
-import {
-  handleOllamaChat,
-  handleOllamaGenerate,
-  handleOllamaTags,
-  ollamaErrorResponse,
-} from "./routes/ollama.ts";
+import { handleOllamaChat, handleOllamaGenerate, handleOllamaTags } from "./routes/ollama.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
 import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
 import { handleResponse, handleResponses } from "./routes/responses.ts";

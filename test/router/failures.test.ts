@@ -193,6 +193,8 @@ describe("a worker that breaks off within an answer", () => {
 
   test("breaks off where an event is not whole, or the answer is no stream of events", async () => {
     await expect(read("/generate", 'data: {"te')).rejects.toThrow();
+    await expect(read("/v1/messages", `event: ping\n${PIECE}`)).rejects.toThrow();
+    await expect(read("/v1/responses", `event: a\n${PIECE}`)).rejects.toThrow();
     const json = { "content-type": "application/json" };
     await expect(read("/generate", '{"text":"a"}\n\n', json)).rejects.toThrow();
   });

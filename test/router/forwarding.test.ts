@@ -105,6 +105,12 @@ describe("an answer", () => {
     ["POST", "/v1/chat/completions", { messages: [{ role: "user", content: "a" }], rid: "same" }],
     ["POST", "/v1/completions", { prompt: ["a", "b"], rid: ["one", "two"], stream: true }],
     ["POST", "/v1/completions", { prompt: 5 }],
+    ["POST", "/v1/responses", {}],
+    ["POST", "/v1/messages", { messages: [] }],
+    ["POST", "/v1/messages/count_tokens", { messages: [{ role: "user", content: "a" }] }],
+    ["POST", "/api/chat", {}],
+    ["POST", "/api/generate", { prompt: "a", raw: 5 }],
+    ["GET", "/api/tags"],
     ["POST", "/abort_request", { rid: "none" }],
     ["POST", "/abort_request", { rid: 5 }],
     ["GET", "/v1/completions"],
@@ -127,6 +133,49 @@ describe("an answer", () => {
       expect(await read(router.url, one), one.join(" ")).toEqual(await read(urls[0]!, one));
     }
     expect(router.errors).toEqual([]);
+  });
+
+  test.each([
+    ["/v1/responses", { input: "hello" }],
+    ["/v1/messages", { messages: [{ role: "user", content: "hello" }], max_tokens: 5 }],
+    ["/api/chat", { messages: [{ role: "user", content: "hello" }] }],
+    ["/api/generate", { prompt: "hello" }],
+  ])("of %s comes through, whole and streamed", async (path, body) => {
+    const { urls, engines } = await servers(1);
+    const router = await routerTo(urls);
+    for (const stream of [false, true]) {
+      const answer = await postTo(router.url, path, { ...body, stream });
+      expect(answer.status).toBe(200);
+      expect(await answer.text()).toMatch(stream ? /"h/ : /"hello/);
+    }
+    expect(engines[0]!.requests).toHaveLength(2);
+  });
+
+  test("that one worker keeps is not asked for here, nor gone on from", async () => {
+    const { urls, engines } = await servers(1);
+    const router = await routerTo(urls);
+    const problem = "the worker that made a response keeps it; ask the worker itself";
+    const body = { input: "a", previous_response_id: "resp_a" };
+    const refused = await postTo(router.url, "/v1/responses", body);
+    expect(refused.status).toBe(400);
+    const told = { message: `Cannot use previous_response_id: ${problem}` };
+    expect(await refused.json()).toMatchObject({ ...told, param: "previous_response_id" });
+    for (const method of ["GET", "DELETE"]) {
+      const answer = await fetch(`${router.url}/v1/responses/resp_a`, { method });
+      expect(answer.status).toBe(400);
+      expect(await answer.text()).toContain(problem);
+    }
+    expect(engines[0]!.requests).toEqual([]);
+  });
+
+  test.each([
+    ["/v1/messages", { type: "error", error: { type: "overloaded_error" } }],
+    ["/api/chat", { error: expect.stringContaining("No available workers") as unknown }],
+  ])("of the router's own to %s is in its shape", async (path, shape) => {
+    const router = await routerTo([]);
+    const answer = await postTo(router.url, path, {});
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toMatchObject(shape);
   });
 
   test("to a body that is no JSON is the worker's too", async () => {

@@ -160,6 +160,9 @@ describe("the text of a prompt", () => {
     ],
     [{ messages: [null, 3, { content: null }] }, ""],
     [{ messages: "none" }, ""],
+    [{ instructions: "be brief", input: "hello" }, "be brief hello"],
+    [{ input: [{ role: "user", content: [{ type: "input_text", text: "hello" }] }] }, "hello"],
+    [{ system: [{ type: "text", text: "be brief" }], messages: [{ content: "a" }] }, "be brief a"],
     [[], ""],
     [null, ""],
   ])("%j", (body, text) => {

@@ -29,6 +29,10 @@ export interface Route {
   readonly to: "chosen" | "first";
   /** Whether its body has a prompt that the policy may look at. */
   readonly hasPrompt?: boolean;
+  /** Looks at a body that is not compressed. @throws {UnsupportedError} for what the router refuses. */
+  readonly check?: (body: unknown) => void;
+  /** Whether events of its streams have names, of which none is for errors of the router. */
+  readonly isNamed?: boolean;
 }
 
 /** Another worker, or the same one a little later, may answer better. */
@@ -137,18 +141,23 @@ class Exchange {
   /** Empty where it cannot be read: what is wrong with the body, the worker says. */
   async #promptOf(body: Uint8Array): Promise<string> {
     const { policy, bodies } = this.#context;
+    const { hasPrompt = false, check } = this.#route;
     const isPlain = !this.#request.headers.has("content-encoding");
-    if (!policy.readsPrompts || this.#route.hasPrompt !== true || !isPlain) return "";
+    const isChosenBy = policy.readsPrompts && hasPrompt;
+    if (!isPlain || !(isChosenBy || check)) return "";
+    let json: unknown;
     const share = bodies.of(this.#request);
     try {
       const { signal } = this.#request;
-      return promptText(await parseJsonBytes(body, signal, share));
+      json = await parseJsonBytes(body, signal, share);
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
       return "";
     } finally {
       share.hold(body.length);
     }
+    check?.(json);
+    return isChosenBy ? promptText(json) : "";
   }
 
   async #attempt(prompt: string, body: Uint8Array | undefined): Promise<Attempt> {
@@ -242,6 +251,7 @@ class Exchange {
       first,
       cut: () => cutConnection(this.#request),
       isGenerate: this.#route.name === "/generate",
+      isNamed: this.#route.isNamed ?? false,
       ended: (error) => {
         const isWorkers = error instanceof HttpError && error.code === "worker_failed";
         if (isWorkers) {

@@ -20,6 +20,8 @@ export interface RelayOptions {
   readonly first: Uint8Array | undefined;
   /** Whether the answer is one of `/generate`, whose events of errors have a form of their own. */
   readonly isGenerate: boolean;
+  /** Whether its events have names; such a stream breaks off as every other answer does. */
+  readonly isNamed: boolean;
   /** Called once when the answer has ended. @param error Why it broke off; undefined when it did not. */
   readonly ended: (error?: unknown) => void;
   /** Called in place of `ended` when the client leaves. */
@@ -35,7 +37,8 @@ export function relay(answer: UpstreamAnswer, options: RelayOptions): Response {
     return new Response(null, { status, headers });
   }
   const isEvents = headers.get("content-type")?.startsWith("text/event-stream") ?? false;
-  return new Response(bodyOf(answer, options, isEvents), { status, headers });
+  const body = bodyOf(answer, options, isEvents && !options.isNamed);
+  return new Response(body, { status, headers });
 }
 
 function bodyOf(

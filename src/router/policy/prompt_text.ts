@@ -33,25 +33,31 @@ class Joined {
 }
 
 /**
- * @param body The parsed body of `/generate`, `/v1/completions` or `/v1/chat/completions`, of any form:
- * what is wrong with it, the worker says.
+ * @param body The parsed body of an endpoint that generates, of any form: what is wrong with it, the
+ * worker says.
  */
 export function promptText(body: unknown): string {
-  const { text, prompt, input_ids, messages } = fieldsOf(body);
+  const { text, prompt, input_ids, system, instructions, messages, input } = fieldsOf(body);
   const joined = new Joined();
   const first = [text, prompt, input_ids].find((value) => value !== undefined && value !== null);
   if (first !== undefined) addPrompt(joined, first);
-  else if (Array.isArray(messages)) {
-    for (const message of messages) {
-      if (!joined.looksOn()) break;
-      addContent(joined, fieldsOf(message).content);
-    }
+  else {
+    addContent(joined, system ?? instructions);
+    addMessages(joined, messages ?? (typeof input === "string" ? [{ content: input }] : input));
   }
   return joined.text;
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function addMessages(joined: Joined, messages: unknown): void {
+  if (!Array.isArray(messages)) return;
+  for (const message of messages) {
+    if (!joined.looksOn()) return;
+    addContent(joined, fieldsOf(message).content);
+  }
 }
 
 /** A text, ids, or a list of either. */

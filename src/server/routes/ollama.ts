@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { errorStatus, flatError } from "../../http/error_response.ts";
+import { flatError } from "../../http/error_response.ts";
 import { eventStream } from "../../http/event_stream.ts";
 import { GenerationGroup } from "../generation_group.ts";
 import { OllamaAnswer, type OllamaForm } from "../ollama/ollama_answer.ts";
@@ -72,9 +72,4 @@ export function handleOllamaTags({ engine, modelNames, startedAt }: ServerContex
     },
   }));
   return Response.json({ models });
-}
-
-/** `{"error": MESSAGE}`. */
-export function ollamaErrorResponse(error: unknown): Response {
-  return Response.json({ error: flatError(error).message }, { status: errorStatus(error) });
 }
