@@ -48,6 +48,8 @@ export interface MessagesBody extends IdentifiedRequests {
   readonly showsThinking: boolean;
 }
 
+/** Thoughts are told as they are, or not at all. */
+const DISPLAYS = ["summarized", "omitted"];
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
 
 /** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
@@ -103,7 +105,7 @@ function readAsked(fields: Fields, { engine, forms }: ServerContext): Asked {
   const isOn = thinking && readIsOn(thinking, engine.model.thinkingVariables);
   const budget = thinking?.integer("budget_tokens", { min: 0 });
   const limit = thinking && wish(thinking, "budget_tokens", budget);
-  const display = thinking?.string("display");
+  const display = thinking && readDisplay(thinking);
   thinking?.end();
   const output = fields.object("output_config");
   const effort = output && readEffort(output);
@@ -129,6 +131,12 @@ function readIsOn(thinking: Fields, variables: readonly string[]): Wish<boolean>
   if (isOn?.value !== true || variables.some((name) => name !== "reasoning_effort")) return isOn;
   isOn.ignored();
   return undefined;
+}
+
+function readDisplay(thinking: Fields): string | undefined {
+  const display = thinking.string("display");
+  if (display === undefined || DISPLAYS.includes(display)) return display;
+  throw outOfRange(thinking.path("display"), `one of ${DISPLAYS.join(", ")}`, display);
 }
 
 /** Models here know three; more than high is high. */

@@ -96,6 +96,9 @@ function readRest(
   const model = readName(fields, "model") || servedModelName;
   const stream = fields.boolean("stream") ?? true;
   const templateVariables = readThink(fields, { model: engine.model, forms });
+  if (raw !== undefined && templateVariables !== undefined) {
+    throw new InvalidRequestError("Cannot use think: the prompt is raw", "think");
+  }
   const sampling = withModelDefaults(readSampling(fields, engine.model), engine.model);
   fields.end();
   const conversation = present<Conversation>({ messages, tools, templateVariables, sampling });

@@ -30,6 +30,11 @@ describe("an error", () => {
       { tools: [{ type: "web_search_20250305", name: "web_search" }] },
       'tools[0].type "web_search_20250305"',
     ],
+    [
+      "an unknown way to show thoughts",
+      { thinking: { type: "adaptive", display: "whole" } },
+      "thinking.display must be one of summarized, omitted",
+    ],
     ["an unknown field", { seed: 3 }, "Cannot use seed: it is not a known field"],
     [
       "what would edit the context",

@@ -173,6 +173,12 @@ describe("an error", () => {
     await expect(client.chat({ ...asked, ...fields })).rejects.toThrow(sentence);
   });
 
+  test("about thinking with a raw prompt names it", async () => {
+    const { client } = await setUp({ model: { thinkingVariables: ["thinking"] } }, forms);
+    const asked = { model: "m", prompt: "abc", raw: true, think: false };
+    await expect(client.generate(asked)).rejects.toThrow("Cannot use think: the prompt is raw");
+  });
+
   test("in the middle of a stream is its last line", async () => {
     const failure = { at: 2, error: new DeviceError("The GPU was lost") };
     const { client } = await setUp({
