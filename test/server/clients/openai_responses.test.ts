@@ -1,15 +1,18 @@
 /** The unmodified `openai` client against `/v1/responses`, over a socket. */
 import OpenAI from "openai";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { DeviceError } from "../../../src/errors.ts";
-import { type RunningServer, serve } from "../../../src/node/serve/http.ts";
-import { type AppOptions, createApp } from "../../../src/server/app.ts";
-import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import {
+  asked,
+  closeServers,
+  server,
+  setUp,
+  thrownBy,
+} from "../../support/server/responses_client.ts";
 import { until } from "../../support/until.ts";
 import { randomPieces } from "../../text/cuts.ts";
 import { writeCalls } from "../../text/tool_calls/written_calls.ts";
 
-const asked = { model: "m", input: "hello" };
 const schema = {
   type: "object",
   properties: { city: { type: "string" } },
@@ -33,25 +36,7 @@ const CUT_CALLS = [
 ] as const;
 const answered = () => ({ pieces: ["hm", "mm</think>", "Let me see.", ...CALL] });
 
-let server: RunningServer;
-afterEach(() => server.close());
-
-async function setUp(script?: () => Script, options: AppOptions = {}) {
-  const engine = new ScriptedEngine(script && { script });
-  const app = createApp(engine, { servedModelName: "tiny", reportError: () => {}, ...options });
-  server = await serve(app, { host: "127.0.0.1", port: 0 });
-  const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
-  return { engine, client };
-}
-
-async function thrownBy(call: PromiseLike<unknown>) {
-  const outcome = await Promise.resolve(call).then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  expect(outcome).toBeInstanceOf(OpenAI.APIError);
-  return outcome as InstanceType<typeof OpenAI.APIError>;
-}
+closeServers();
 
 describe("a response", () => {
   test("has its text, its usage and what was asked for", async () => {
@@ -322,7 +307,10 @@ describe("a stream", () => {
   });
 
   test("that is aborted ends as one that is incomplete", async () => {
-    const { client } = await setUp(() => ({ pieces: ["one"], finish: { type: "abort", message: "gone" } }));
+    const { client } = await setUp(() => ({
+      pieces: ["one"],
+      finish: { type: "abort", message: "gone" },
+    }));
     let last: OpenAI.Responses.ResponseStreamEvent | undefined;
     for await (const event of await client.responses.create({ ...asked, stream: true }))
       last = event;
@@ -372,55 +360,4 @@ test("a thought is its text, else its summary", async () => {
     { role: "user" },
   ]);
   expect(told).toContain("summary");
-});
-
-describe("what is not there", () => {
-  const image = { type: "input_image", image_url: "http://a/b.png", detail: "auto" };
-  test.each<[object, string, string]>([
-    [
-      { input: [{ role: "user", content: [image] }] },
-      "input[0].content[0].type",
-      "the model takes no images",
-    ],
-    [
-      { input: [{ type: "item_reference", id: "x" }] },
-      "input[0].type",
-      "the server does not have it",
-    ],
-    [
-      { input: [{ type: "reasoning", id: "x", summary: [], encrypted_content: "x" }] },
-      "input[0].encrypted_content",
-      "no key",
-    ],
-    [{ tools: [{ type: "web_search" }] }, "tools[0].type", "only functions are there"],
-    [{ background: true }, "background", "not supported"],
-    [{ conversation: "c" }, "conversation", "not supported"],
-    [{ truncation: "auto" }, "truncation", "not supported"],
-    [{ include: ["message.output_text.logprobs"] }, "include", "not supported"],
-    [
-      { text: { format: { type: "grammar" } } },
-      "text.format.type",
-      "one of text, json_object, json_schema",
-    ],
-    [{ top_k: 3 }, "top_k", "not a known field"],
-    [{ input: null }, "input", "missing"],
-    [{ input: "x".repeat(5000) }, "input", "context length"],
-    [{ max_output_tokens: 5000 }, "max_output_tokens", "maximum context length"],
-    [{ metadata: { a: "x".repeat(20_000) } }, "metadata", "16384 characters"],
-    [{ include: [{ toString: 1 }] }, "include", "not supported"],
-    [
-      {
-        tools: [
-          { type: "function", name: "f", parameters: {}, allowed_callers: [{ toString: 1 }] },
-        ],
-      },
-      "tools[0].allowed_callers",
-      "not supported",
-    ],
-  ])("%j is refused", async (fields, param, sentence) => {
-    const { client } = await setUp();
-    const error = await thrownBy(client.responses.create({ ...asked, ...fields }));
-    expect(error).toMatchObject({ status: 400, param });
-    expect(error.message).toContain(sentence);
-  });
 });
