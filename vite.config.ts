@@ -34,7 +34,7 @@ const ofBuiltFiles = [
   "test/api/service/disaggregated_options.test.ts",
   "test/api/fields/http_cases.test.ts",
   "test/node/**/{access_options,bench_serving,command,http,kernel_profile,malformed_http,serving}.test.ts",
-  "test/server/**/{anthropic_client,anthropic_refusals,ollama_client,openai_client,openai_responses,openai_tools}.test.ts",
+  "test/server/**/{anthropic_client,anthropic_refusals,ollama_client,openai_client,openai_responses,openai_responses_refusals,openai_tools}.test.ts",
   "test/server/**/{slow_clients,socket,socket_fuzz}.test.ts",
 ];
 

@@ -36,16 +36,16 @@ export class ResponseAnswer {
     this.#items = new ResponseItems(body.id);
   }
 
-  /** What the model has said, as the conversation goes on from it. */
+  /** What the model has said, as the conversation goes on from it: without a call that is cut off. */
   get message(): ChatMessage {
     const { blocks } = this.#answer;
     const textOf = (kind: string) =>
       blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
     const [content, reasoning] = [textOf("content"), textOf("reasoning")];
-    const calls = blocks.filter(({ kind }) => kind === "call");
+    const calls = blocks.filter(({ kind, isCut }) => kind === "call" && !isCut);
     return present<ChatMessage>({
       role: "assistant",
-      content: content === "" ? null : content,
+      content: content === "" && calls.length > 0 ? null : content,
       reasoning_content: reasoning === "" ? undefined : reasoning,
       tool_calls:
         calls.length === 0

@@ -198,7 +198,7 @@ describe.each(CUT_CALLS)("a call of %s that the limit cuts off", (toolCallParser
   const item = { type: "function_call", status: "incomplete", arguments: args };
 
   test("is incomplete, and so it is told", async () => {
-    const { client } = await setUp(script, { toolCallParser });
+    const { client, engine } = await setUp(script, { toolCallParser });
     const whole = await client.responses.create({ ...asked, tools });
     expect(whole).toMatchObject({ status: "incomplete", output: [item] });
     const events: OpenAI.Responses.ResponseStreamEvent[] = [];
@@ -210,6 +210,9 @@ describe.each(CUT_CALLS)("a call of %s that the limit cuts off", (toolCallParser
       { type: "response.output_item.done", item },
       { type: "response.incomplete", response: { status: "incomplete", output: [item] } },
     ]);
+    // Its arguments are none that a chat template could read.
+    await client.responses.create({ ...asked, tools, previous_response_id: whole.id });
+    expect(engine.requests.at(-1)!.messages![1]).toEqual({ role: "assistant", content: "" });
   });
 });
 
