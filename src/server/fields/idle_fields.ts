@@ -19,9 +19,8 @@ const isEmpty = (value: unknown): boolean =>
   Array.isArray(value) ? value.length === 0 : isObject(value) && Object.keys(value).length === 0;
 
 /** A list of nothing but such words. */
-function words(...allowed: readonly string[]): IdleValues {
-  return (value) =>
-    Array.isArray(value) && value.every((word) => (allowed as readonly unknown[]).includes(word));
+function words(allowed: readonly unknown[]): IdleValues {
+  return (value) => Array.isArray(value) && value.every((word) => allowed.includes(word));
 }
 
 /** The value itself or, for a batch, a list of it. */
@@ -162,7 +161,7 @@ export const IDLE_CHAT_FIELDS: IdleFields = {
   functions: isEmpty,
   include_reasoning: ON,
   mm_processor_kwargs: isEmpty,
-  modalities: words("text"),
+  modalities: words(["text"]),
   // A guess at the answer that makes some servers faster.
   prediction: ANYTHING,
   // How much models that were trained for it write; no chat template here knows it.
@@ -254,7 +253,7 @@ export const IDLE_TOOL_USE_FIELDS: IdleFields = {
 
 export const IDLE_FLAT_TOOL_FIELDS: IdleFields = {
   ...NOTES,
-  allowed_callers: words("direct"),
+  allowed_callers: words(["direct"]),
   defer_loading: OFF,
   eager_input_streaming: ANYTHING,
   input_examples: isEmpty,
@@ -267,7 +266,7 @@ export const IDLE_RESPONSES_FIELDS: IdleFields = {
   client_metadata: ANYTHING,
   context_management: isEmpty,
   conversation: NOTHING,
-  include: words(...NOT_IN_ANSWERS),
+  include: words(NOT_IN_ANSWERS),
   // Of tools of the server's own, of which there are none.
   max_tool_calls: ANYTHING,
   moderation: NOTHING,
