@@ -13,6 +13,7 @@ import {
   type WatchedSources,
   watchedSources,
 } from "../support/faults/watched_awaits.ts";
+import { watchBuffers } from "../support/faults/watched_buffers.ts";
 
 /** Every so manieth site is tried. */
 const DISTANCE = fullTest ? 1 : 24;
@@ -40,28 +41,6 @@ afterEach(() => {
   sources?.setHook(undefined);
   sources?.setAllocationHook(undefined);
 });
-
-/** @returns Says which buffers were made on a device since it was asked last, and not freed. */
-function watchBuffers(device: GPUDevice): () => string[] {
-  const there = new Set<GPUBuffer>();
-  const create = device.createBuffer.bind(device);
-  vi.spyOn(device, "createBuffer").mockImplementation((descriptor) => {
-    const buffer = create(descriptor);
-    const destroy = buffer.destroy.bind(buffer);
-    buffer.destroy = () => {
-      there.delete(buffer);
-      destroy();
-      return undefined;
-    };
-    there.add(buffer);
-    return buffer;
-  });
-  return () => {
-    const labels = [...there].map(({ label }) => label);
-    there.clear();
-    return labels;
-  };
-}
 
 describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name, own) => {
   let left: () => string[];

@@ -34,16 +34,20 @@ export async function loadFollower(
     const { communicator } = leaving;
     const loaded = await loadAlike(await Checkpoint.open(source), { ...options, communicator });
     return async () => {
-      await new Follower(loaded, link).run();
-      leaving.isInOrder = true;
-      loaded.destroy();
+      try {
+        await new Follower(loaded, link).run();
+        leaving.isInOrder = true;
+      } finally {
+        loaded.destroy();
+      }
     };
   } catch (error) {
     link.communicator.abort(`it could not load the model: ${(error as Error).message}`);
     throw error;
   } finally {
-    await source.close?.();
-    await options.draftModel?.close?.();
+    // What has been read is whole, however its files take being let go of.
+    await source.close?.().catch(() => {});
+    await options.draftModel?.close?.().catch(() => {});
   }
 }
 

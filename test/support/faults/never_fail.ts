@@ -15,7 +15,7 @@ export const NEVER_FAIL: readonly string[] = [
   // How a device was lost, or that it was not after a while.
   "src/engine/load/load.ts: const loss = await lossOf(device);",
   "src/engine/load/recovery.ts: if (!this.#closing.signal.aborted) await lossOf(this.#current.device);",
-  ...["engine.ts", "load/recovery.ts"].flatMap((file) => [
+  ...["engine.ts", "load/recovery.ts", "ranks/follow_steps.ts"].flatMap((file) => [
     `src/engine/${file}: await source.close?.().catch(() => {});`,
     `src/engine/${file}: await options.draftModel?.close?.().catch(() => {});`,
   ]),

@@ -27,6 +27,9 @@ const ALLOCATIONS =
 export interface WatchedModules {
   readonly errors: typeof import("../../../src/errors.ts");
   readonly "engine/engine": typeof import("../../../src/engine/engine.ts");
+  readonly "engine/ranks/rank_leader": typeof import("../../../src/engine/ranks/rank_leader.ts");
+  readonly "engine/ranks/follow_steps": typeof import("../../../src/engine/ranks/follow_steps.ts");
+  readonly "parallel/local": typeof import("../../../src/parallel/local.ts");
   readonly "engine/schedule/new_token_estimate": typeof import("../../../src/engine/schedule/new_token_estimate.ts");
   readonly "node/observe/profile_files": typeof import("../../../src/node/observe/profile_files.ts");
   readonly "server/app": typeof import("../../../src/server/app.ts");
@@ -46,6 +49,7 @@ const NAMES: readonly (keyof WatchedModules)[] = [
   ...(["engine/text/remote_text_service", "engine/text/serve_text"] as const),
   ...(["engine/text/text_files", "engine/grammar/remote_grammar_service"] as const),
   ...(["engine/grammar/serve_grammars", "engine/schedule/new_token_estimate"] as const),
+  ...(["engine/ranks/rank_leader", "engine/ranks/follow_steps", "parallel/local"] as const),
   ...(["node/observe/profile_files", "errors"] as const),
 ];
 
