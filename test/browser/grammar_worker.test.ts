@@ -82,7 +82,7 @@ test.for([
     session.close();
     const outcome = (promise: Promise<unknown>) =>
       promise.then(String, ({ name, message, position }) => [name, message, position]);
-    const malformed = await outcome(service.open({ kind: "regex", source: "a(?=b)" }));
+    const malformed = await outcome(service.open({ kind: "regex", source: "a(b" }));
     const heavy = outcome(service.open({ kind: "regex", source: "(\\p{L}{1,40} ?){60}" }));
     await new Promise((resolve) => setTimeout(resolve));
     service.close();
@@ -96,7 +96,7 @@ test.for([
   expect(found).toEqual({
     begin: [98, 99, 100],
     end: { mask: [0], mustEnd: true, forcedText: "" },
-    malformed: ["GrammarError", expect.stringContaining("(?="), 1],
+    malformed: ["GrammarError", expect.stringContaining("a group begins"), 1],
     closed: ["WorkerError", "Cannot follow a grammar: the grammar service is closed", undefined],
   });
   expect(problems, server.requests.join()).toEqual([]);
