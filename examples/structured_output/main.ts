@@ -34,7 +34,7 @@ console.log(await answer({ ebnf: 'root ::= place ("; " place){2}\nplace ::= [A-Z
 
 // What cannot be enforced exactly is refused before anything is generated.
 try {
-  await answer({ regex: "(?=lookahead)" });
+  await answer({ regex: "(yes|no), \\1" });
 } catch (error) {
   if (!(error instanceof GrammarError)) throw error;
   console.log(error.message);
