@@ -6,6 +6,8 @@ import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
 import { judge, refusal } from "../samples/schema_judge.ts";
 
 const schema = { type: "string", format: "regex" };
+/** Texts that are drawn of each grammar. */
+const DRAWN = process.env.WISP_TEST_FULL === "1" ? 3000 : 100;
 
 const isPattern = (source: string): boolean => {
   try {
@@ -45,7 +47,7 @@ describe("regex", () => {
     "with %j, drawn texts are patterns",
     (more) => {
       const sampler = new TextSampler(jsonSchemaGrammar({ ...schema, ...more }), seededRandom(7));
-      for (let i = 0; i < 600; i++) {
+      for (let i = 0; i < DRAWN; i++) {
         const value = JSON.parse(sampler.sample()!);
         expect([value, isPattern(value)]).toEqual([value, true]);
       }
