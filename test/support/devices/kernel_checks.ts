@@ -77,14 +77,13 @@ const isAsked = ({ subgroups = 0 }: Readonly<Record<string, number>>) =>
 /** Tests of some kernels. Compiling takes most of the time, so they are in several files. */
 export function testKernels(checks: Checks): void {
   for (const { default: check } of Object.values(checks)) {
-    const { name, feature } = check;
-    if (!check.tunings.some(isAsked)) continue;
+    const { name, feature, tunedCases = [0] } = check;
+    if (!check.tunings.some(isAsked) || (tunedCasesOnly && tunedCases.length === 0)) continue;
     const lacks = feature !== undefined && !device.features.has(feature);
     describe.skipIf(lacks)(lacks ? `${name} (no ${feature} here)` : name, () => {
       // The slow driver runs the smallest case only, and all in the long campaign.
       const cases = smallestCaseOnly ? check.cases.slice(0, 1) : check.cases;
       cases.forEach((shape, c) => {
-        const { tunedCases = [0] } = check;
         const isTuned = tunedCases.includes(c);
         if (tunedCasesOnly && !isTuned) return;
         const everyTuning = !firstTuningOnly && (fullTest || isTuned);
