@@ -8,12 +8,12 @@ import { UnsupportedError } from "../errors.ts";
 import { BodyMemory } from "../http/body_memory.ts";
 import { errorResponse, errorStatus, HttpError } from "../http/error_response.ts";
 import { givenRequestId } from "../http/request_id.ts";
-import { type AuthOptions, requireKey } from "../server/guard/auth.ts";
+import type { AuthOptions } from "../server/guard/auth.ts";
+import { guardEndpoints } from "../server/guard/guard_endpoints.ts";
 import { type HostOptions, requireKnownHost } from "../server/guard/hosts.ts";
-import { type Lifecycle, refuseWhileDraining } from "../server/guard/lifecycle.ts";
+import type { Lifecycle } from "../server/guard/lifecycle.ts";
 import { allowOrigins } from "../server/guard/origins.ts";
 import { answerIdOf, identifyBy } from "../server/guard/request_ids.ts";
-import { refuseChangesByPages } from "../server/guard/state_changes.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../server/routes/unsupported_endpoints.ts";
 import { Admission, type AdmissionOptions } from "./admission.ts";
 import { NOT_ROUTED, ROUTER_ENDPOINTS, type RouterEndpoint } from "./endpoints.ts";
@@ -116,21 +116,7 @@ function addGuards(app: Hono, options: RouterOptions): void {
   app.use(identifyBy((request) => routedId(request, requestIdHeaders)));
   for (const handler of requireKnownHost(options)) app.use(handler);
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
-  const keyPaths = {
-    open: pathsOf(({ key }) => key === "none"),
-    admin: pathsOf(({ key }) => key === "admin"),
-  };
-  app.use(requireKey(options, keyPaths));
-  app.use(refuseChangesByPages(options, keyPaths.admin));
-  const drainingPaths = {
-    served: pathsOf(({ draining }) => draining === "serves"),
-    byStatus: pathsOf(({ draining }) => draining === "refuses by status"),
-  };
-  app.use(refuseWhileDraining(lifecycle, drainingPaths));
-}
-
-function pathsOf(wanted: (endpoint: RouterEndpoint) => boolean): readonly string[] {
-  return ROUTER_ENDPOINTS.filter(wanted).flatMap(({ paths }) => paths);
+  guardEndpoints(app, ROUTER_ENDPOINTS, { ...options, lifecycle });
 }
 
 type Report = (error: unknown, request: Request) => void;

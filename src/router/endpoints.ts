@@ -3,9 +3,11 @@
  *
  * @module
  */
+
 import { UnsupportedError } from "../errors.ts";
 import { errorResponse, generateErrorResponse } from "../http/error_response.ts";
 import { isObject } from "../http/fields.ts";
+import type { GuardedEndpoint } from "../server/guard/guard_endpoints.ts";
 import { messagesErrorBody } from "../server/messages/messages_errors.ts";
 import { ollamaErrorResponse } from "../server/ollama/ollama_errors.ts";
 import { forward, type Route } from "./forward/forward.ts";
@@ -14,15 +16,9 @@ import { abortRequests, flushCaches } from "./routes/broadcast.ts";
 import { addWorker, listWorkers, removeWorker } from "./routes/manage.ts";
 import { health, liveness, loads, readiness, totalLoad } from "./routes/status.ts";
 
-export interface RouterEndpoint {
+export interface RouterEndpoint extends GuardedEndpoint {
   readonly methods: readonly ("GET" | "POST" | "PUT")[];
-  /** Its names, which all do the same. */
-  readonly paths: readonly string[];
   readonly handle: (context: RouterContext, request: Request) => Response | Promise<Response>;
-  /** Which key is asked for, where the router has keys. Default: the router's. */
-  readonly key?: "none" | "admin";
-  /** What it does while the router stops. Default: it refuses, with the body of an error. */
-  readonly draining?: "serves" | "refuses by status";
   /** Default: `errorResponse`. */
   readonly errorResponse?: (error: unknown) => Response;
 }

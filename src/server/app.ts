@@ -14,14 +14,14 @@ import { requireOneKind } from "../text/message_parser.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import { ByteBudget } from "./byte_budget.ts";
-import { ENDPOINTS, type Endpoint, MESSAGES_PATHS, pathsOf } from "./endpoints.ts";
+import { ENDPOINTS, type Endpoint, MESSAGES_PATHS } from "./endpoints.ts";
 import { type RequestDefaults, withDefaults } from "./fields/request_defaults.ts";
-import { type AuthOptions, requireKey } from "./guard/auth.ts";
+import type { AuthOptions } from "./guard/auth.ts";
+import { guardEndpoints } from "./guard/guard_endpoints.ts";
 import { type HostOptions, requireKnownHost } from "./guard/hosts.ts";
-import { type Lifecycle, refuseWhileDraining } from "./guard/lifecycle.ts";
+import type { Lifecycle } from "./guard/lifecycle.ts";
 import { allowOrigins } from "./guard/origins.ts";
 import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
-import { refuseChangesByPages } from "./guard/state_changes.ts";
 import { LiveRequests } from "./live_requests.ts";
 import { answerMessagesErrors } from "./messages/messages_errors.ts";
 import { modelNamesOf } from "./model_name.ts";
@@ -127,17 +127,7 @@ function addGuards(app: Hono, { lifecycle }: ServerContext, options: AppOptions)
   for (const handler of allowOrigins(options.allowedOrigins)) app.use(handler);
   // It asks the visitor for the key itself, and its files say nothing of the server.
   if (options.webPage !== undefined) app.use(serveWebPage(options.webPage));
-  const keyPaths = {
-    open: pathsOf(({ key }) => key === "none"),
-    admin: pathsOf(({ key }) => key === "admin"),
-  };
-  app.use(requireKey(options, keyPaths));
-  app.use(refuseChangesByPages(options, keyPaths.admin));
-  const drainingPaths = {
-    served: pathsOf(({ draining }) => draining === "serves"),
-    byStatus: pathsOf(({ draining }) => draining === "refuses by status"),
-  };
-  app.use(refuseWhileDraining(lifecycle, drainingPaths));
+  guardEndpoints(app, ENDPOINTS, { ...options, lifecycle });
 }
 
 function addRoute(app: Hono, path: string, endpoint: Endpoint, context: ServerContext): void {

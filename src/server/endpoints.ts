@@ -4,7 +4,9 @@
  *
  * @module
  */
+
 import { generateErrorResponse } from "../http/error_response.ts";
+import type { GuardedEndpoint } from "./guard/guard_endpoints.ts";
 import { ollamaErrorResponse } from "./ollama/ollama_errors.ts";
 import { handleAbortRequest } from "./routes/abort_request.ts";
 import { handleChatCompletions } from "./routes/chat_completions.ts";
@@ -24,20 +26,14 @@ import { loadInfo, modelInfo, serverInfo } from "./routes/server_info.ts";
 import { handleDetokenize, handleTokenize } from "./routes/tokenize.ts";
 import type { ServerContext } from "./server_context.ts";
 
-export interface Endpoint {
+export interface Endpoint extends GuardedEndpoint {
   readonly methods: readonly ("DELETE" | "GET" | "POST" | "PUT")[];
-  /** Its names, which all do the same. */
-  readonly paths: readonly string[];
   /** @param id What stands for `:id` in the path; empty where it has none. */
   readonly handle: (
     context: ServerContext,
     request: Request,
     id: string,
   ) => Response | Promise<Response>;
-  /** Which key is asked for, where the server has keys. Default: the server's. */
-  readonly key?: "none" | "admin";
-  /** What it does while the server stops. Default: it refuses, with the body of an error. */
-  readonly draining?: "serves" | "refuses by status";
   /** Default: `errorResponse`. */
   readonly errorResponse?: (error: unknown) => Response;
   /** Whether this server has it. Default: every server has. */
@@ -120,8 +116,3 @@ export const ENDPOINTS: readonly Endpoint[] = [
 
 /** Those whose errors are in Anthropic's shape. */
 export const MESSAGES_PATHS = ["/v1/messages", "/v1/messages/count_tokens"];
-
-/** The paths of those endpoints that `wanted` is true of. */
-export function pathsOf(wanted: (endpoint: Endpoint) => boolean): readonly string[] {
-  return ENDPOINTS.filter(wanted).flatMap(({ paths }) => paths);
-}

@@ -48,6 +48,16 @@ export interface RankGroup {
   fail(error: unknown): Promise<never>;
 }
 
+/** The group that this process is started for; without one the process ends. */
+export async function joinOrExit(): Promise<RankGroup> {
+  try {
+    return await joinGroup();
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return process.exit(EXIT.failed);
+  }
+}
+
 /**
  * Starts MPI, which waits for all ranks.
  *

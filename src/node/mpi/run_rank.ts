@@ -4,18 +4,11 @@
  * @module
  */
 import { checkRanks } from "./check_ranks.ts";
-import { joinGroup, type RankGroup } from "./join_group.ts";
-import { EXIT } from "./launch_error.ts";
+import { joinOrExit } from "./join_group.ts";
 
 /** Does this process's part of its group's work and ends the process. */
 export async function runRank(): Promise<never> {
-  let group: RankGroup;
-  try {
-    group = await joinGroup();
-  } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    return process.exit(EXIT.failed);
-  }
+  const group = await joinOrExit();
   try {
     const times = await checkRanks(group.communicator);
     if (group.communicator.rank === 0) {

@@ -13,8 +13,7 @@ import { serveEngine } from "../../engine/remote/serve_engine.ts";
 import { DeviceError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
-import { joinGroup, type RankGroup } from "../mpi/join_group.ts";
-import { EXIT } from "../mpi/launch_error.ts";
+import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
 import { deferred } from "../mpi/nodes.ts";
 import { describeRanks } from "../serve/describe_sizes.ts";
 import { asOptionError } from "../serve/map_options.ts";
@@ -27,13 +26,7 @@ const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
 /** Does this process's part of a server and ends the process. */
 export async function serveRank(): Promise<never> {
   filterDawnWarnings();
-  let group: RankGroup;
-  try {
-    group = await joinGroup();
-  } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    return process.exit(EXIT.failed);
-  }
+  const group = await joinOrExit();
   try {
     await work(group);
     return await group.finish();

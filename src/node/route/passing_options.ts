@@ -149,7 +149,7 @@ const BREAKER_OPTIONS = {
     kind: "integer",
     min: 1,
     default: 3,
-    help: "successes in a row after which it is as good as any",
+    help: "successes in a row after which the router trusts the worker again",
     group: BREAKER,
   },
   cbTimeoutDurationSecs: {

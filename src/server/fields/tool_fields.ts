@@ -12,7 +12,7 @@ import { type Fields, isObject, outOfRange, requireString, wrongType } from "../
 import { MAX_TEMPLATE_UNITS } from "../../request_limits.ts";
 import type { ToolCallParserName } from "../../text/tool_calls/formats.ts";
 import { MAX_TOOLS, readShortList, requireName, requireShortJson } from "./field_limits.ts";
-import { IDLE_TOOL_FIELDS } from "./idle_fields.ts";
+import { IDLE_FLAT_TOOL_FIELDS, IDLE_TOOL_FIELDS } from "./idle_fields.ts";
 
 export interface RequestTools {
   /** As the client wrote them, for the chat template, without nulls; absent when it is to see none. */
@@ -196,8 +196,29 @@ export function requireTools(tools: readonly Tool[]): void {
   );
 }
 
-/** A tool as other interfaces spell it: a name, a description and a schema beside each other. */
-export function readFlatTool(tool: Fields, schemaField: string): Tool {
+/** How an interface spells tools whose name, description and schema stand beside each other. */
+export interface FlatTools {
+  /** The one type of them that there is. */
+  readonly type: string;
+  /** What a tool is that does not say. Default: none of that type. */
+  readonly untyped?: string;
+  /** Name of the field that holds the schema. */
+  readonly schema: string;
+  /** Why other types are refused. */
+  readonly refusal: string;
+}
+
+/** @throws {UnsupportedError} naming a type that is another one. */
+export function readFlatTool(tool: Fields, flat: FlatTools): Tool {
+  const type = tool.string("type") ?? flat.untyped ?? "";
+  if (type !== flat.type) {
+    const field = tool.path("type");
+    throw new UnsupportedError(`${field} ${JSON.stringify(type.slice(0, 60))}`, flat.refusal, {
+      field,
+    });
+  }
+  tool.takeIdle(IDLE_FLAT_TOOL_FIELDS);
+  const { schema: schemaField } = flat;
   const name = requireName(tool.value("name"), tool.path("name"));
   if (name === "") {
     throw new InvalidRequestError(`${tool.path("name")} cannot be empty`, tool.path("name"));

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import { InvalidRequestError } from "../../errors.ts";
 import { newRequestId, type SamplingParams, type TokenizeRequest } from "../../generation.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
@@ -13,7 +13,7 @@ import {
   withModelDefaults,
 } from "../fields/conversation.ts";
 import { readName } from "../fields/field_limits.ts";
-import { IDLE_FLAT_TOOL_FIELDS, IDLE_MESSAGES_FIELDS } from "../fields/idle_fields.ts";
+import { IDLE_MESSAGES_FIELDS } from "../fields/idle_fields.ts";
 import { readSchemaFormat } from "../fields/response_format.ts";
 import { readDraw, readStop, readTopK } from "../fields/sampling_fields.ts";
 import {
@@ -24,6 +24,7 @@ import {
   wishedVariables,
 } from "../fields/thinking_fields.ts";
 import {
+  type FlatTools,
   type RequestTools,
   readFlatTool,
   readToolFields,
@@ -166,24 +167,20 @@ function readMaxTokens(fields: Fields): number {
   throw new InvalidRequestError("Cannot answer: max_tokens is missing", "max_tokens");
 }
 
+const FLAT_TOOLS: FlatTools = {
+  type: "custom",
+  untyped: "custom",
+  schema: "input_schema",
+  refusal: "only tools of the client are there",
+};
+
 function readTools(fields: Fields): RequestTools {
-  const tools = readToolFields(fields).map(readTool);
+  const tools = readToolFields(fields).map((tool) => readFlatTool(tool, FLAT_TOOLS));
   const asked = fields.object("tool_choice");
   const isAlone = asked?.boolean("disable_parallel_tool_use") ?? false;
   const choice = asked === undefined ? "auto" : readChoice(asked, tools);
   asked?.end();
   return requestTools(tools, { choice, parallel: !isAlone });
-}
-
-function readTool(tool: Fields): Tool {
-  const type = tool.string("type") ?? "custom";
-  if (type !== "custom") {
-    const field = tool.path("type");
-    const name = JSON.stringify(type.slice(0, 60));
-    throw new UnsupportedError(`${field} ${name}`, "only tools of the client are there", { field });
-  }
-  tool.takeIdle(IDLE_FLAT_TOOL_FIELDS);
-  return readFlatTool(tool, "input_schema");
 }
 
 function readChoice(asked: Fields, tools: readonly Tool[]): ToolChoice {

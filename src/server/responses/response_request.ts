@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { UnsupportedError } from "../../errors.ts";
 import { type ChatMessage, newRequestId, type SamplingParams } from "../../generation.ts";
 import {
   Fields,
@@ -21,11 +20,12 @@ import {
   withModelDefaults,
 } from "../fields/conversation.ts";
 import { readName, requireShortJson } from "../fields/field_limits.ts";
-import { IDLE_FLAT_TOOL_FIELDS, IDLE_RESPONSES_FIELDS } from "../fields/idle_fields.ts";
+import { IDLE_RESPONSES_FIELDS } from "../fields/idle_fields.ts";
 import { readSchemaFormat } from "../fields/response_format.ts";
 import { readDraw } from "../fields/sampling_fields.ts";
 import { readThinking } from "../fields/thinking_fields.ts";
 import {
+  type FlatTools,
   type RequestTools,
   readFlatTool,
   readToolFields,
@@ -159,22 +159,17 @@ function readFormat(format: Fields): SamplingParams["jsonSchema"] {
   }
 }
 
+const FLAT_TOOLS: FlatTools = {
+  type: "function",
+  schema: "parameters",
+  refusal: "only functions are there",
+};
+
 function readTools(fields: Fields): RequestTools {
-  const tools = readToolFields(fields).map(readTool);
+  const tools = readToolFields(fields).map((tool) => readFlatTool(tool, FLAT_TOOLS));
   const choice = readChoice(fields, tools);
   const parallel = fields.boolean("parallel_tool_calls") ?? true;
   return requestTools(tools, { choice, parallel });
-}
-
-function readTool(tool: Fields): Tool {
-  const type = tool.string("type") ?? "";
-  if (type !== "function") {
-    const field = tool.path("type");
-    const name = JSON.stringify(type.slice(0, 60));
-    throw new UnsupportedError(`${field} ${name}`, "only functions are there", { field });
-  }
-  tool.takeIdle(IDLE_FLAT_TOOL_FIELDS);
-  return readFlatTool(tool, "parameters");
 }
 
 function readChoice(fields: Fields, tools: readonly Tool[]): ToolChoice {
