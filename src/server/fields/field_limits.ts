@@ -14,7 +14,7 @@ export const MAX_NAME_UNITS = 1024;
 /** Messages of a chat, with their parts and calls counted too. */
 export const MAX_MESSAGE_ITEMS = 16_384;
 /** UTF-16 units of the arguments of all calls of a chat that come as objects and are written as JSON. */
-export const MAX_CALL_UNITS = 2 ** 20;
+export const MAX_CALL_UNITS = 2 ** 19;
 /** Tools of a request. */
 export const MAX_TOOLS = 1024;
 /** Texts or lists of tokens that one request has tokenized or detokenized. */
