@@ -1,6 +1,8 @@
 /** The size of what a field says: just kept, and just crossed. */
+
 import { describe, expect, test, vi } from "vitest";
 import { createApp } from "../../../src/server/app.ts";
+import { MAX_CALL_UNITS } from "../../../src/server/fields/field_limits.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { answer, errorMessage, post } from "../../support/server/http_client.ts";
 import { writeCalls } from "../../text/tool_calls/written_calls.ts";
@@ -122,11 +124,11 @@ describe.each(["/v1/messages", "/v1/messages/count_tokens", "/api/chat"])("%s", 
   };
 
   test("reads the arguments of calls within a limit for all together", async () => {
-    const taken = await ask([2 ** 19, 2 ** 18, 2 ** 18]);
+    const taken = await ask([MAX_CALL_UNITS / 2, MAX_CALL_UNITS / 4, MAX_CALL_UNITS / 4]);
     expect(taken.ok ? "" : await errorMessage(taken)).toBe("");
     for (const lengths of [
-      [2 ** 19, 2 ** 19 + 1],
-      [2 ** 20 - 10, 100_000, 11],
+      [MAX_CALL_UNITS / 2, MAX_CALL_UNITS / 2 + 1],
+      [MAX_CALL_UNITS - 10, 100_000, 11],
     ]) {
       const refused = await ask(lengths);
       expect(refused.status).toBe(400);
