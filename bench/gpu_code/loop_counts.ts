@@ -1,0 +1,45 @@
+/**
+ * Counting instructions of a loop.
+ *
+ * @module
+ */
+import type { LoopCode } from "./pipeline_code.ts";
+
+type Counts = { -readonly [Name in keyof LoopCode]: LoopCode[Name] };
+
+/** Counts that start at 0. */
+export function noCounts(): Counts & { loads: Map<number, number> } {
+  return {
+    instructions: 0,
+    vector: 0,
+    multiplyAdds: 0,
+    loads: new Map(),
+    uniformLoads: 0,
+    waits: 0,
+    privateAccesses: 0,
+    workgroupAccesses: 0,
+    shuffles: 0,
+    branches: 0,
+    barriers: 0,
+  };
+}
+
+export type LoopCounts = ReturnType<typeof noCounts>;
+
+/** Adds a load of so many bytes an invocation. */
+export function addLoad({ loads }: LoopCounts, bytes: number): void {
+  loads.set(bytes, (loads.get(bytes) ?? 0) + 1);
+}
+
+/** Where a loop begins and ends in a text, both included. */
+export interface Span {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Those that hold no other. */
+export function innermost(spans: readonly Span[]): Span[] {
+  const holds = (outer: Span, inner: Span) =>
+    outer !== inner && outer.from <= inner.from && inner.to <= outer.to;
+  return spans.filter((span) => !spans.some((other) => holds(span, other)));
+}
