@@ -5,7 +5,7 @@
  * @module
  */
 import { matrixConfigs, matrixTiles } from "../../kernels/linear/matrix/matrix_configs.ts";
-import type { MatrixKernels } from "../../kernels/matrix_kernels.ts";
+import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { absentGroup } from "../../src/parallel/communicator.ts";
 import { deepseekV2 } from "../../test/support/synthetic/deepseek_v2.ts";

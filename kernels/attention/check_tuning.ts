@@ -11,14 +11,16 @@ type Numbers = Readonly<Record<string, number>>;
 
 const BASE = { rowHeads: 8, groupHeads: 4, promptHeads: 2, lanes: 8 };
 
-/** The options of a kernel; `subgroups` is 0 or 1, what is not there is as on a CPU. */
+/** The options of a kernel; `subgroups` and `unrolls` are 0 or 1, what is not there is as on a CPU. */
 export function exchangeOptions(device: GPUDevice, tuning: Numbers): ExchangeOptions {
-  const { subgroups = 0, grouped: _, ...numbers } = tuning;
+  const { subgroups = 0, unrolls = 0, grouped: _, ...numbers } = tuning;
   const { subgroupSize } = subgroups === 1 ? subgroupsOf(device) : {};
-  return { subgroupSize, tuning: { ...BASE, ...numbers, subgroups: subgroups === 1 } };
+  const flags = { subgroups: subgroups === 1, unrolls: unrolls === 1 };
+  return { subgroupSize, tuning: { ...BASE, ...numbers, ...flags } };
 }
 
 /** A tuning as checks write it. */
-export function tuningNumbers({ subgroups, sharesReads: _, ...numbers }: AttentionTuning): Numbers {
-  return { ...numbers, subgroups: subgroups ? 1 : 0 };
+export function tuningNumbers(tuning: AttentionTuning): Numbers {
+  const { subgroups, unrolls = false, sharesReads: _, ...numbers } = tuning;
+  return { ...numbers, subgroups: Number(subgroups), unrolls: Number(unrolls) };
 }

@@ -59,6 +59,14 @@ export function exchangeFor(
   return { by: "memory", lanes: tuning.lanes, tuning };
 }
 
+/** Columns of an invocation that are written out at most. */
+const MOST_COLUMNS = 8;
+
+/** Whether loops over queries and columns are written out for values of so many elements. */
+export function unrolls({ lanes, tuning }: Pick<Exchange, "lanes" | "tuning">, elements: number) {
+  return tuning.unrolls === true && Math.ceil(elements / 4 / lanes) <= MOST_COLUMNS;
+}
+
 /** Bytes of workgroup memory that an exchange takes for a workgroup of `queries` queries, at most. */
 export function exchangeBytes({ by, lanes }: Pick<Exchange, "by" | "lanes">, queries: number) {
   if (by === "subgroup") return 0;

@@ -111,6 +111,7 @@ const ATTENTION: Checks<AttentionTuning> = {
   lanes: choice<number>(TUNING_CHOICES.lanes),
   subgroups: flag,
   sharesReads: optional(flag),
+  unrolls: optional(flag),
 };
 
 const TUNING: Checks<Tuning> = {

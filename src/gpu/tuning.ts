@@ -45,6 +45,11 @@ export interface AttentionTuning {
   readonly sharesReads?: boolean;
   /** Invocations of a workgroup, where it is no subgroup. */
   readonly lanes: number;
+  /**
+   * Whether loops over queries and columns are written out, so that sums stay in registers. Compiles for
+   * longer, and a CPU has no registers for it. Default false.
+   */
+  readonly unrolls?: boolean;
   /** Whether a workgroup is one subgroup, where their size is known, and nothing goes through memory. */
   readonly subgroups: boolean;
 }
@@ -141,7 +146,7 @@ const FEW_LANES: AttentionTuning = {
 };
 
 /** Of GPUs, where pipelines compile soon. */
-const MANY_LANES = { promptHeads: 1, sharesReads: true, lanes: 32, subgroups: true };
+const MANY_LANES = { promptHeads: 1, sharesReads: true, lanes: 32, unrolls: true, subgroups: true };
 
 /** One row at a time or four, nothing shared out: what every adapter can do. */
 export const PLAIN_TUNING: Tuning = {

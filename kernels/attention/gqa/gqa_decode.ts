@@ -16,10 +16,12 @@ import slots from "../../common/cache/paged_slots.wgsl?raw";
 import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import queries from "../../common/inputs/query_rows.wgsl?raw";
 import {
+  type Exchange,
   type ExchangeOptions,
   type Exchanges,
   exchangeFor,
   KEY_TILE,
+  unrolls,
   withAttention,
 } from "../exchange.ts";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
@@ -118,17 +120,21 @@ export function headTiles({ heads, kvHeads }: GqaRowOptions, most: number): Head
   return { heads: Math.ceil(heads / kvHeads / tiles), tiles };
 }
 
+type Sharing = Pick<Exchange, "lanes" | "tuning">;
+
 /** The constants of a kernel whose workgroups hold `rows` rows, each with a tile of heads. */
 export function gqaConstants(
   kernel: string,
-  { rows, heads, lanes }: Readonly<Record<"rows" | "heads" | "lanes", number>>,
+  { rows, heads, ...exchange }: Readonly<Record<"rows" | "heads", number>> & Sharing,
   options: GqaRowOptions,
-): Readonly<Record<string, number>> {
+): Readonly<Record<string, number | boolean>> {
   const { headDim, outStride, splitLength } = options;
   requireMultiples(kernel, 4, { headDim, outStride });
   requireMultiples(kernel, KEY_TILE, { splitLength });
   requireMultiples(kernel, options.kvHeads, { heads: options.heads });
-  return { HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes };
+  const { lanes } = exchange;
+  const UNROLLS = unrolls(exchange, headDim);
+  return { HEAD_DIM: headDim, ROWS: rows, HEADS: heads, LANES: lanes, UNROLLS };
 }
 
 /** The uniform values of all kernels. */
@@ -188,7 +194,12 @@ export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): Decode
     merge: options,
     bind: (target, direct, groups) => {
       const tile = headTiles(options, groups === undefined ? tuning.rowHeads : tuning.groupHeads);
-      const shape = { rows: groups === undefined ? 1 : SHARED_ROWS, heads: tile.heads, lanes };
+      const shape = {
+        rows: groups === undefined ? 1 : SHARED_ROWS,
+        heads: tile.heads,
+        lanes,
+        tuning,
+      };
       const bound = kernel.bind(
         recorder,
         {

@@ -57,7 +57,7 @@ export function gqaPrefill(
   requireMultiples(NAME, 4, { queryStride });
   const { kernel, lanes, tuning } = kernels.for(recorder, options);
   const tile = headTiles(options, tuning.promptHeads);
-  const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes };
+  const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes, tuning };
   const bound = kernel.bind(
     recorder,
     // A binding cannot stay empty.

@@ -80,7 +80,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
       if i / HEADS >= of_item.row_count || i % HEADS >= of_item.head_count { continue; }
       let total = divisor(top, l, head_of(of_item, i));
       let start = row_of(of_item, i) * (params.out_stride / 4u) + head_of(of_item, i) * HEAD_QUADS;
-      for (var c = 0u; c * LANES < params.head_quads; c++) {
+      for (var c = 0u; c < column_count(); c++) {
         let quad = c * LANES + lane;
         if quad >= HEAD_QUADS { continue; }
         var earlier = vec4f();

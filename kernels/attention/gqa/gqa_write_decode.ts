@@ -76,8 +76,8 @@ export function gqaWriteDecode(
 ): DecodeLaunch | undefined {
   const { projected, norms, rows, ropeTable, cache, pageTables, sinks } = options;
   const { partials, out, kvHeads, headDim, cacheDtype } = options;
-  const { kernel, tuning, ...exchange } = kernels.for(recorder, options);
-  const { heads, tiles } = headTiles(options, tuning.rowHeads);
+  const { kernel, ...exchange } = kernels.for(recorder, options);
+  const { heads, tiles } = headTiles(options, exchange.tuning.rowHeads);
   const kept = tiles > 1 ? gqaEntryBytes(cacheDtype, 1, headDim) : 0;
   const bytes = (heads + 2) * headDim * 4 + kept + exchangeBytes(exchange, heads) + OTHER_BYTES;
   const { maxComputeWorkgroupStorageSize: most } = recorder.device.limits;
@@ -104,7 +104,7 @@ export function gqaWriteDecode(
         },
         {
           constants: {
-            ...gqaConstants(NAME, { rows: 1, heads, lanes: exchange.lanes }, options),
+            ...gqaConstants(NAME, { rows: 1, heads, ...exchange }, options),
             ...vectorConstants(NAME, options),
             MOST_HEADS: heads + 1,
             SHARES: tiles > 1,

@@ -91,7 +91,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   attend_part(part, group.z, lane);
 }
 
-fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
+fn query_quad(asked: Queries, query: u32, quad: u32, turned: bool) -> vec4f {
   let vector = select(query, min(query, asked.head_count - 1u), SHARES);
   let at = vector * HEAD_PAIRS + 2u * quad;
   return vec4f(pairs[at], pairs[at + 1u]);

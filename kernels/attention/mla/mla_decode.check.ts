@@ -142,7 +142,7 @@ export default defineCheck<MlaRowsShape>({
       replace: "params.max_splits + group.z",
       with: "params.max_splits",
     },
-    { name: "the output is not divided", replace: "value / seen[i].y", with: "value", case: 1 },
+    { name: "the output is not divided", replace: "value / seen[own].y", with: "value", case: 1 },
     {
       name: "the second head tile reads the first",
       replace: "= HEADS * group.y",

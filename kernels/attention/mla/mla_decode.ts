@@ -9,7 +9,13 @@ import latentFp8 from "../../common/cache/latent_entries_fp8.wgsl?raw";
 import latentPlain from "../../common/cache/latent_entries_plain.wgsl?raw";
 import slots from "../../common/cache/paged_slots.wgsl?raw";
 import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
-import { type ExchangeOptions, exchangeFor, KEY_TILE, withAttention } from "../exchange.ts";
+import {
+  type ExchangeOptions,
+  exchangeFor,
+  KEY_TILE,
+  unrolls,
+  withAttention,
+} from "../exchange.ts";
 import { seenKeys } from "../seen_keys.ts";
 import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
 import { requireNoGroups } from "../tree_paths.ts";
@@ -164,6 +170,7 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
             ROPE: rope,
             HEADS: headTile,
             LANES: lanes,
+            UNROLLS: unrolls({ lanes, tuning }, latent),
             ROWS: groups === undefined ? 1 : SHARED_ROWS,
           },
           params: {

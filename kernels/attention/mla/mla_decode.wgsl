@@ -67,31 +67,37 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   attend_split(start, end, asked, Keys(rows[members.x].w, 0u, 0u, end), lane);
 
   for (var i = 0u; i < query_count(asked); i++) {
-    if i / HEADS >= members.y || i % HEADS >= head_count { continue; }
-    let row = row_of(asked, i);
-    let head = head_of(asked, i);
-    var at = (row * params.heads + head) * LATENT;
-    if params.direct == 0u {
-      at = ((row * params.max_splits + group.z) * params.heads + head) * (2u + LATENT) + 2u;
-      if lane == 0u {
-        out[at - 2u] = seen[i].x;
-        out[at - 1u] = seen[i].y;
-      }
-    }
-    for (var c = 0u; c * LANES < params.value_quads; c++) {
-      let quad = c * LANES + lane;
-      if quad >= VALUE_QUADS { continue; }
-      let value = acc[i * COLUMNS + c];
-      let stored = select(value, value / seen[i].y, params.direct == 1u);
-      for (var e = 0u; e < 4u; e++) { out[at + 4u * quad + e] = stored[e]; }
-    }
+    if i / HEADS < members.y && i % HEADS < head_count { write_sums(i, group.z, asked, lane); }
+    shift_queries();
   }
 }
 
-fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
+// The sums of query i, of split `split`, or what they come to where it is the only one.
+fn write_sums(i: u32, split: u32, asked: Queries, lane: u32) {
+  let row = row_of(asked, i);
+  let head = head_of(asked, i);
+  let own = place_of(i);
+  var at = (row * params.heads + head) * LATENT;
+  if params.direct == 0u {
+    at = ((row * params.max_splits + split) * params.heads + head) * (2u + LATENT) + 2u;
+    if lane == 0u {
+      out[at - 2u] = seen[own].x;
+      out[at - 1u] = seen[own].y;
+    }
+  }
+  for (var c = 0u; c < column_count(); c++) {
+    let quad = c * LANES + lane;
+    if quad >= VALUE_QUADS { continue; }
+    let value = acc[own * COLUMNS + c];
+    let stored = select(value, value / seen[own].y, params.direct == 1u);
+    for (var e = 0u; e < 4u; e++) { out[at + 4u * quad + e] = stored[e]; }
+  }
+}
+
+fn query_quad(asked: Queries, query: u32, quad: u32, turned: bool) -> vec4f {
   let row = row_of(asked, query);
   let head = head_of(asked, query);
-  if quad < VALUE_QUADS { return q_absorbed[(row * params.heads + head) * VALUE_QUADS + quad]; }
+  if !turned { return q_absorbed[(row * params.heads + head) * VALUE_QUADS + quad]; }
   let pair = 2u * (quad - VALUE_QUADS);
   let at = row * params.q_stride + head * (params.nope + ROPE) + params.nope + 2u * pair;
   let turn = rows[row].y * (ROPE / 2u) + pair;

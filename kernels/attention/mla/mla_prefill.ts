@@ -3,7 +3,13 @@ import type { Recorder } from "../../../src/gpu/recorder.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import { requireMultiples } from "../../cache/cache_kernel.ts";
 import rotate from "../../common/attention/rotate.wgsl?raw";
-import { type ExchangeOptions, exchangeFor, KEY_TILE, withAttention } from "../exchange.ts";
+import {
+  type ExchangeOptions,
+  exchangeFor,
+  KEY_TILE,
+  unrolls,
+  withAttention,
+} from "../exchange.ts";
 import { seenInWorkspace } from "../seen_keys.ts";
 import source from "./mla_prefill.wgsl?raw";
 
@@ -84,7 +90,7 @@ export function mlaPrefill(
   const { heads, nope, rope, value, splitLength, queryStride, outStride } = options;
   requireMultiples(NAME, 4, { nope, rope, value, queryStride, outStride });
   requireMultiples(NAME, KEY_TILE, { splitLength });
-  const { by, lanes } = exchangeFor(recorder.device, options);
+  const { by, lanes, tuning } = exchangeFor(recorder.device, options);
   const bound = kernels[by].bind(
     recorder,
     {
@@ -98,7 +104,14 @@ export function mlaPrefill(
       out: options.out,
     },
     {
-      constants: { NOPE: nope, ROPE: rope, VALUE: value, ROWS: PREFILL_ROW_TILE, LANES: lanes },
+      constants: {
+        NOPE: nope,
+        ROPE: rope,
+        VALUE: value,
+        ROWS: PREFILL_ROW_TILE,
+        LANES: lanes,
+        UNROLLS: unrolls({ lanes, tuning }, value),
+      },
       params: {
         heads,
         nope_quads: nope / 4,

@@ -75,9 +75,9 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
   let keys = Keys(item.z - item.w, head, item.w, end);
 
   // Bounds are no constants: all would be unrolled, which compiles for long.
-  for (var i = 0u; i < item.y; i++) {
+  for (var i = 0u; i < query_count(asked); i++) {
     totals[i] = vec2f(NO_SCORE, 0.0);
-    if flags.y == 0u { totals[i] = state[(item.x + i) * params.heads + head]; }
+    if flags.y == 0u { totals[i] = state[row_of(asked, i) * params.heads + head]; }
   }
   // At least once: rows without a key in their last pass are divided too.
   for (var split = item.w; split < max(end, item.w + 1u); split += params.split_length) {
@@ -85,7 +85,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
     let fresh = flags.y == 1u && split == item.w;
     let done = flags.z == 1u && split_end == end;
     attend_split(split, split_end, asked, keys, lane);
-    for (var i = 0u; i < item.y; i++) {
+    for (var i = 0u; i < query_count(asked); i++) {
+      if i >= item.y { continue; }
       let before = totals[i];
       let top = max(before.x, seen[i].x);
       let a = rescale(vec4f(before.x), vec4f(top)).x;
@@ -93,7 +94,7 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
       let l = fma(seen[i].y, b, before.y * a);
       totals[i] = vec2f(top, l);
       let start = (item.x + i) * (params.out_stride / 4u) + head * VALUE_QUADS;
-      for (var c = 0u; c * LANES < params.value_quads; c++) {
+      for (var c = 0u; c < column_count(); c++) {
         let quad = c * LANES + lane;
         if VALUE_QUADS % LANES != 0u && quad >= VALUE_QUADS { continue; }
         var earlier = vec4f();
@@ -104,13 +105,15 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) la
     }
   }
   if flags.z == 1u || lane != 0u { return; }
-  for (var i = 0u; i < item.y; i++) { state[(item.x + i) * params.heads + head] = totals[i]; }
+  for (var i = 0u; i < query_count(asked); i++) {
+    if i < item.y { state[(item.x + i) * params.heads + head] = totals[i]; }
+  }
 }
 
-fn query_quad(asked: Queries, query: u32, quad: u32) -> vec4f {
+fn query_quad(asked: Queries, query: u32, quad: u32, turned: bool) -> vec4f {
   let row = row_of(asked, query);
   let x = q[row * (params.q_stride / 4u) + asked.first_head * KEY_QUADS + quad];
-  if quad < NOPE_QUADS { return x; }
+  if !turned { return x; }
   let position = asked.length - 1u + (row - asked.first_row);
   let turn = rope_table[position * ROPE_QUADS + quad - NOPE_QUADS];
   return vec4f(rotate(x.xy, turn.xy), rotate(x.zw, turn.zw));
@@ -131,21 +134,21 @@ fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
   var sums = array<vec4f, QUERIES>();
   // KEY_QUADS of them; a constant bound would be unrolled, which compiles for long.
   for (var first = 0u; first < params.nope_quads; first += QUADS) {
-    var mine = own_quads(asked, first, lane);
+    var mine = own_quads(asked, first, lane, false);
     for (var j = 0u; j < quads_from(first, params.nope_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(kv[at.x + quad], kv[at.y + quad], kv[at.z + quad], kv[at.w + quad]);
-      add_scores(&sums, x, quad, asked, j, &mine);
+      add_scores(&sums, x, quad, asked, j, &mine, false);
     }
   }
   let start = ropes_at - vec4u(NOPE_QUADS);
   for (var first = params.nope_quads; first < params.key_quads; first += QUADS) {
-    var mine = own_quads(asked, first, lane);
+    var mine = own_quads(asked, first, lane, true);
     for (var j = 0u; j < quads_from(first, params.key_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(
         ropes[start.x + quad], ropes[start.y + quad], ropes[start.z + quad], ropes[start.w + quad]);
-      add_scores(&sums, x, quad, asked, j, &mine);
+      add_scores(&sums, x, quad, asked, j, &mine, true);
     }
   }
   return sums;

@@ -9,7 +9,8 @@
 //
 //   KEY_QUADS, VALUE_QUADS      quads of a key, of a value
 //   VALUE_RUNS, RUN_QUADS       runs of a value that have scales, none if 0; quads of a run
-//   query_quad(asked, i, quad)  four elements of query i
+//   query_quad(asked, i, quad, turned)  four elements of query i; a part that is rotated is asked for
+//                               with `turned`, a constant
 //   value_quads()               VALUE_QUADS
 //   find_entries(keys, key)     where the entries of four keys are
 //   score_keys(at, asked, lane) scores of four keys
@@ -30,7 +31,12 @@ const SCALES = select(1u, ROUNDS * VALUE_RUNS, SCALED);
 const QUADS = max(1u, LANES / QUERIES);
 const READS = (QUADS * QUERIES + LANES - 1u) / LANES;
 
+// Whether sums of every query and column stay in registers: loops over them have constant bounds, and
+// columns are written out one by one. Drivers that compile slowly go without.
+const UNROLLS = false;
+
 const_assert KEY_TILE % (4u * LANES) == 0u && LANES >= 8u;
+const_assert !UNROLLS || COLUMNS <= 8u;
 // This invocation's fours of the tile: scores, then weights, of every query, and the weights of all
 // tiles added up; entries; scales.
 var<private> weights: array<vec4f, ROUNDS * QUERIES>;
@@ -73,15 +79,22 @@ fn head_of(asked: Queries, query: u32) -> u32 {
 // As many queries as there are. Of more than a few every unrolled copy of a long loop costs the
 // driver's compiler too much, so there the bound is no constant.
 fn query_count(asked: Queries) -> u32 {
-  if QUERIES <= 4u { return QUERIES; }
+  if UNROLLS || QUERIES <= 4u { return QUERIES; }
   return min(asked.row_count, ROWS) * HEADS;
+}
+
+// Columns that this invocation may have.
+fn column_count() -> u32 {
+  if UNROLLS { return COLUMNS; }
+  return (value_quads() + LANES - 1u) / LANES;
 }
 
 // Keys [start, end) of one split, of which some query sees some; start is a multiple of KEY_TILE.
 // Leaves `seen` and `acc`.
 fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
   let count = query_count(asked);
-  for (var a = 0u; a < count * COLUMNS; a++) { acc[a] = vec4f(); }
+  if UNROLLS { acc = array<vec4f, QUERIES * COLUMNS>(); }
+  else { for (var a = 0u; a < count * COLUMNS; a++) { acc[a] = vec4f(); } }
   for (var i = 0u; i < count; i++) { seen[i].x = NO_SCORE; }
   for (var w = 0u; w < ROUNDS * QUERIES; w++) { weight_sums[w] = 0.0; }
   for (var tile = start; tile < end; tile += KEY_TILE) {
@@ -89,7 +102,9 @@ fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
     let rounds = (fours + LANES - 1u) / LANES;
     var tops = array<f32, QUERIES>();
     for (var i = 0u; i < count; i++) { tops[i] = seen[i].x; }
-    for (var r = 0u; r < rounds; r++) {
+    for (var round = 0u; round < rounds; round++) {
+      // Of one round it is known which.
+      let r = min(round, ROUNDS - 1u);
       let key = vec4u(tile + 4u * (r * LANES + lane)) + vec4u(0u, 1u, 2u, 3u);
       // Those that no query sees are read as the nearest one that is seen.
       let at = find_entries(keys, clamp(key, vec4u(keys.first), vec4u(keys.end - 1u)));
@@ -121,8 +136,7 @@ fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
       weight_sums[w] = fma(weight_sums[w], shrinks[i], sum);
     }
     publish(rounds, lane);
-    // A constant bound would be unrolled and compile for long, as would a column that is never known.
-    for (var c = 0u; c * LANES < value_quads(); c++) { add_values(min(c, COLUMNS - 1u), fours, asked, lane); }
+    add_columns(fours, asked, lane);
   }
   for (var half = ROUNDS / 2u; half > 0u; half /= 2u) {
     for (var w = 0u; w < half * QUERIES; w++) { weight_sums[w] += weight_sums[w + half * QUERIES]; }
@@ -133,6 +147,37 @@ fn attend_split(start: u32, end: u32, asked: Queries, keys: Keys, lane: u32) {
   for (var i = 0u; i < count; i++) { seen[i].y = sums[i]; }
 }
 
+// Where query i of a loop over all is, which calls shift_queries() at its end.
+fn place_of(i: u32) -> u32 {
+  return select(i, 0u, UNROLLS);
+}
+
+// Moves all queries up by one: an array in registers has no running index.
+fn shift_queries() {
+  if !UNROLLS { return; }
+  for (var i = 0u; i + 1u < QUERIES; i++) {
+    seen[i] = seen[i + 1u];
+    for (var c = 0u; c < COLUMNS; c++) { acc[i * COLUMNS + c] = acc[(i + 1u) * COLUMNS + c]; }
+  }
+}
+
+// The tile's values, in all columns of this invocation.
+fn add_columns(fours: u32, asked: Queries, lane: u32) {
+  if UNROLLS {
+    add_values(0u, fours, asked, lane);
+    if COLUMNS > 1u { add_values(1u, fours, asked, lane); }
+    if COLUMNS > 2u { add_values(2u, fours, asked, lane); }
+    if COLUMNS > 3u { add_values(3u, fours, asked, lane); }
+    if COLUMNS > 4u { add_values(4u, fours, asked, lane); }
+    if COLUMNS > 5u { add_values(5u, fours, asked, lane); }
+    if COLUMNS > 6u { add_values(6u, fours, asked, lane); }
+    if COLUMNS > 7u { add_values(7u, fours, asked, lane); }
+    return;
+  }
+  // A constant bound would be unrolled and compile for long, as would a column that is never known.
+  for (var c = 0u; c < column_count(); c++) { add_values(min(c, COLUMNS - 1u), fours, asked, lane); }
+}
+
 // The tile's values, in column c of this invocation.
 fn add_values(c: u32, fours: u32, asked: Queries, lane: u32) {
   let column = min(c * LANES + lane, VALUE_QUADS - 1u);
@@ -140,7 +185,7 @@ fn add_values(c: u32, fours: u32, asked: Queries, lane: u32) {
   var sums = array<vec4f, QUERIES>();
   for (var i = 0u; i < QUERIES; i++) { sums[i] = acc[i * COLUMNS + c] * shrinks[i]; }
   for (var first = 0u; first < fours; first += LANES) {
-    let r = first / LANES;
+    let r = min(first / LANES, ROUNDS - 1u);
     var mine = array<vec4f, QUERIES>();
     for (var i = 0u; i < QUERIES; i++) { mine[i] = weights[r * QUERIES + i]; }
     let mine_at = entries[r];
@@ -171,12 +216,12 @@ fn add_values(c: u32, fours: u32, asked: Queries, lane: u32) {
 // four keys. `mine` is what own_quads gave this invocation, of which the quad is number j.
 fn add_scores(
   sums: ptr<function, array<vec4f, QUERIES>>, x: mat4x4f, quad: u32, asked: Queries,
-  j: u32, mine: ptr<function, array<vec4f, READS>>,
+  j: u32, mine: ptr<function, array<vec4f, READS>>, turned: bool,
 ) {
   let elements = transpose(x);
   for (var i = 0u; i < QUERIES; i++) {
     let read = j * QUERIES + i;
-    let y = query_of(asked, i, quad, read % LANES, (*mine)[read / LANES]);
+    let y = query_of(asked, i, quad, turned, read % LANES, (*mine)[read / LANES]);
     var sum = fma(elements[0], vec4f(y.x), (*sums)[i]);
     sum = fma(elements[1], vec4f(y.y), sum);
     sum = fma(elements[2], vec4f(y.z), sum);
@@ -185,11 +230,11 @@ fn add_scores(
 }
 
 // What this invocation reads for all invocations of quads [first, first + QUADS) of all queries.
-fn own_quads(asked: Queries, first: u32, lane: u32) -> array<vec4f, READS> {
+fn own_quads(asked: Queries, first: u32, lane: u32, turned: bool) -> array<vec4f, READS> {
   var quads = array<vec4f, READS>();
   for (var r = 0u; r < READS; r++) {
     let read = r * LANES + lane;
-    quads[r] = query_quad(asked, read % QUERIES, min(first + read / QUERIES, KEY_QUADS - 1u));
+    quads[r] = query_quad(asked, read % QUERIES, min(first + read / QUERIES, KEY_QUADS - 1u), turned);
   }
   return quads;
 }

@@ -42,7 +42,8 @@ fn added_up(sums: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
 }
 
 fn publish(rounds: u32, lane: u32) {
-  for (var r = 0u; r < rounds; r++) {
+  for (var at = 0u; at < rounds; at++) {
+    let r = min(at, ROUNDS - 1u);
     let four = r * LANES + lane;
     shared_entries[four] = entries[r];
     for (var i = 0u; i < QUERIES; i++) { shared_weights[four * QUERIES + i] = weights[r * QUERIES + i]; }
@@ -53,8 +54,8 @@ fn publish(rounds: u32, lane: u32) {
   workgroupBarrier();
 }
 
-fn query_of(asked: Queries, query: u32, quad: u32, reader: u32, mine: vec4f) -> vec4f {
-  return query_quad(asked, query, quad);
+fn query_of(asked: Queries, query: u32, quad: u32, turned: bool, reader: u32, mine: vec4f) -> vec4f {
+  return query_quad(asked, query, quad, turned);
 }
 
 fn weights_of(four: u32, query: u32, owner: u32, mine: vec4f) -> vec4f {

@@ -19,7 +19,7 @@ fn added_up(sums: array<f32, QUERIES>, lane: u32) -> array<f32, QUERIES> {
 fn publish(rounds: u32, lane: u32) {
 }
 
-fn query_of(asked: Queries, query: u32, quad: u32, reader: u32, mine: vec4f) -> vec4f {
+fn query_of(asked: Queries, query: u32, quad: u32, turned: bool, reader: u32, mine: vec4f) -> vec4f {
   return subgroupShuffle(mine, reader);
 }
 

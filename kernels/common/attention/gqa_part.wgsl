@@ -45,7 +45,7 @@ fn attend_part(part: Part, split: u32, lane: u32) {
       }
     }
     let total = divisor(seen[i].x, seen[i].y, head);
-    for (var c = 0u; c * LANES < params.head_quads; c++) {
+    for (var c = 0u; c < column_count(); c++) {
       let quad = c * LANES + lane;
       if quad >= HEAD_QUADS { continue; }
       let value = acc[i * COLUMNS + c];

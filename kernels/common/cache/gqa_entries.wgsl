@@ -33,13 +33,13 @@ fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
   var sums = array<vec4f, QUERIES>();
   // HEAD_QUADS of them; a constant bound would be unrolled, which compiles for long.
   for (var first = 0u; first < params.head_quads; first += QUADS) {
-    var mine = own_quads(asked, first, lane);
+    var mine = own_quads(asked, first, lane, false);
     for (var j = 0u; j < quads_from(first, params.head_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(
         decode_quad(entry_quad(at.x + quad)), decode_quad(entry_quad(at.y + quad)),
         decode_quad(entry_quad(at.z + quad)), decode_quad(entry_quad(at.w + quad)));
-      add_scores(&sums, x, quad, asked, j, &mine);
+      add_scores(&sums, x, quad, asked, j, &mine, false);
     }
   }
   if SCALED {

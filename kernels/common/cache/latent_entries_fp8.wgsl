@@ -17,25 +17,25 @@ fn score_keys(at: vec4u, asked: Queries, lane: u32) -> array<vec4f, QUERIES> {
     var codes = array<vec4f, QUERIES>();
     let end = min((run + 1u) * RUN_QUADS, params.value_quads);
     for (var first = run * RUN_QUADS; first < end; first += QUADS) {
-      var mine = own_quads(asked, first, lane);
+      var mine = own_quads(asked, first, lane, false);
       for (var j = 0u; j < quads_from(first, end); j++) {
         let quad = first + j;
         let x = mat4x4f(
           value_quad(at.x, quad), value_quad(at.y, quad),
           value_quad(at.z, quad), value_quad(at.w, quad));
-        add_scores(&codes, x, quad, asked, j, &mine);
+        add_scores(&codes, x, quad, asked, j, &mine, false);
       }
     }
     let of_keys = value_scales(at, run);
     for (var i = 0u; i < QUERIES; i++) { sums[i] = fma(codes[i], of_keys, sums[i]); }
   }
   for (var first = params.value_quads; first < params.key_quads; first += QUADS) {
-    var mine = own_quads(asked, first, lane);
+    var mine = own_quads(asked, first, lane, true);
     for (var j = 0u; j < quads_from(first, params.key_quads); j++) {
       let quad = first + j;
       let x = mat4x4f(
         rope_quad(at.x, quad), rope_quad(at.y, quad), rope_quad(at.z, quad), rope_quad(at.w, quad));
-      add_scores(&sums, x, quad, asked, j, &mine);
+      add_scores(&sums, x, quad, asked, j, &mine, true);
     }
   }
   return sums;
