@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { DeviceError } from "../src/errors.ts";
+import { DeviceError, KernelError } from "../src/errors.ts";
 import { validated } from "../src/gpu/error_scope.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
@@ -26,6 +26,11 @@ import {
 } from "./linear/weights/layout.ts";
 import { paddedRows } from "./linear/weights/weight_order.ts";
 import {
+  askedSubgroups,
+  askedSubgroupsInputs,
+  askedSubgroupsReference,
+} from "./probe/asked_subgroups.ts";
+import {
   compilesPackedDots,
   packedDots,
   packedDotsInputs,
@@ -39,6 +44,8 @@ export interface SelfTestReport {
   readonly fp8Decode: Fp8Decode;
   /** The layout's `subgroupSize`, where kernels that use subgroups are right. */
   readonly subgroupSize: number | undefined;
+  /** The layout's `askedSubgroupSize`, where kernels can ask and invocations hear each other. */
+  readonly askedSubgroupSize: number | undefined;
   /** The layout's `packedDots`, where `dot4I8Packed` is there and right, and weights are int8. */
   readonly packedDots: boolean;
   /** Whether every pair of kernels that batch invariance rests on gave the same bits. */
@@ -79,7 +86,7 @@ export async function selfTest(
   options: SelfTestOptions = {},
 ): Promise<SelfTestReport> {
   const { dtypes = ["bf16", "fp8"], groupColumns, recorder = new Recorder(device) } = options;
-  const { subgroupSize, ...plain } = options.layout ?? layoutFor(device);
+  const { subgroupSize, askedSubgroupSize: asked, ...plain } = options.layout ?? layoutFor(device);
   const wantsDots = plain.packedDots === true && dtypes.includes("int8");
   const bench = new Bench(recorder);
   const failures: string[] = [];
@@ -94,7 +101,9 @@ export async function selfTest(
       fp8Decode,
       ...(groupColumns && { groupColumns }),
     }));
-    const found = { fp8Decode, packedDots, failures };
+    const askedSubgroupSize =
+      asked !== undefined && (await askingWorks(bench, asked)) ? asked : undefined;
+    const found = { fp8Decode, packedDots, askedSubgroupSize, failures };
     // Linears in f16 share no loads, but attention uses subgroups all the same.
     const sharing = (size: number) =>
       weights.map((weight) => ({ ...weight, subgroupSize: size, halfProducts: false }));
@@ -301,6 +310,24 @@ async function subgroupsWork(
   } catch (error) {
     // Subgroups are only a faster way: an adapter that cannot do it does without.
     if (error instanceof DeviceError) return false;
+    throw error;
+  }
+}
+
+/** Whether invocations of subgroups of this size, which a kernel asks for, hear each other. */
+async function askingWorks(bench: Bench, lanes: number): Promise<boolean> {
+  const values = askedSubgroupsInputs();
+  const want = askedSubgroupsReference(values, { lanes, step: 3 });
+  const told = bench.results(want.length);
+  const tensors = { values: bench.tensor(values), told };
+  try {
+    const launch = askedSubgroups(bench.recorder, { ...tensors, lanes, step: 3 });
+    const [bytes] = await bench.run([launch], [told]);
+    const got = new Float32Array(bytes!);
+    return want.every((value, i) => value === got[i]);
+  } catch (error) {
+    // A faster way only: an adapter that cannot do it does without.
+    if (error instanceof DeviceError || error instanceof KernelError) return false;
     throw error;
   }
 }

@@ -23,6 +23,7 @@ vi.mock("../../kernels/self_test.ts", async (original) => ({
   selfTest: async (_: GPUDevice, { layout }: SelfTestOptions): Promise<SelfTestReport> => ({
     fp8Decode: "half",
     subgroupSize: layout?.subgroupSize,
+    askedSubgroupSize: layout?.askedSubgroupSize,
     packedDots: layout?.packedDots ?? false,
     batchInvariant: true,
     failures: [],

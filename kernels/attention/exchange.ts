@@ -24,6 +24,11 @@ export interface ExchangeOptions {
    * in order; from 8 on a workgroup is one subgroup then. Changes no bit.
    */
   readonly subgroupSize?: number | undefined;
+  /**
+   * Invocations of a subgroup that the kernel asks for where that is undefined: a workgroup is one
+   * subgroup then. Changes no bit.
+   */
+  readonly askedSubgroupSize?: number | undefined;
   /** How work is shared out; changes no bit. Default: as the adapter's row in the table says. */
   readonly tuning?: AttentionTuning | undefined;
 }
@@ -46,15 +51,20 @@ export interface Exchange {
   readonly by: keyof Exchanges<unknown>;
   /** Invocations of a workgroup. */
   readonly lanes: number;
+  /** Invocations of a subgroup that the kernel asks for. */
+  readonly subgroupSize?: number | undefined;
   readonly tuning: AttentionTuning;
 }
 
 export function exchangeFor(
   { adapterInfo }: GPUDevice,
-  { subgroupSize = 0, tuning = attentionTuning(adapterInfo) }: ExchangeOptions,
+  { subgroupSize = 0, askedSubgroupSize, tuning = attentionTuning(adapterInfo) }: ExchangeOptions,
 ): Exchange {
   if (subgroupSize >= FEWEST_LANES) {
     return { by: "subgroup", lanes: Math.min(subgroupSize, MOST_LANES), tuning };
+  }
+  if (askedSubgroupSize !== undefined) {
+    return { by: "subgroup", lanes: askedSubgroupSize, subgroupSize: askedSubgroupSize, tuning };
   }
   return { by: "memory", lanes: tuning.lanes, tuning };
 }

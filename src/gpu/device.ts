@@ -4,6 +4,7 @@
  * @module
  */
 import { DeviceError } from "../errors.ts";
+import { SUBGROUP_SIZE_CONTROL } from "./subgroup_size.ts";
 
 /**
  * A device, or a way to get one, which is used once everything else has been checked, and again for
@@ -27,6 +28,7 @@ export const SUBGROUP_MATRIX = "chromium-experimental-subgroup-matrix" as GPUFea
 
 const WANTED_FEATURES: readonly GPUFeatureName[] = [
   ...(["shader-f16", "subgroups", "timestamp-query"] as const),
+  SUBGROUP_SIZE_CONTROL,
   SUBGROUP_MATRIX,
 ];
 

@@ -78,6 +78,8 @@ export interface BindOptions<P extends string> {
   readonly constants?: Constants;
   /** Values known now; those of a step are set before each record. */
   readonly params?: Readonly<Partial<Record<P, number>>>;
+  /** Invocations of a subgroup that the kernel asks for. Default: as for all kernels of the adapter. */
+  readonly subgroupSize?: number | undefined;
   /** What a launch has to do, asked for only while launches are timed. */
   readonly cost?: CostOf<P>;
 }
@@ -108,12 +110,13 @@ export class Kernel<B extends string, P extends string> {
   bind(
     recorder: Recorder,
     tensors: Readonly<Record<B, Tensor>>,
-    { constants = {}, params, cost }: BindOptions<P> = {},
+    { constants = {}, params, subgroupSize, cost }: BindOptions<P> = {},
   ): BoundKernel<P> {
     const specialized = specialize(this.name, this.#source, constants);
     const entry = recorder.pipelines.get({
       kernel: this.name,
       constants,
+      subgroupSize,
       code: recorder.rewrite?.(this.name, specialized) ?? specialized,
       buffers: [
         ...this.interface.buffers.map(({ access }) =>

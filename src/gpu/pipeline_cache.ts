@@ -10,7 +10,9 @@
 import { DeviceError, KernelError } from "../errors.ts";
 import { validated } from "./error_scope.ts";
 import { FirstLaunch } from "./first_launch.ts";
+import { asking, canAskFor } from "./subgroup_size.ts";
 import { finished } from "./submit_poll.ts";
+import { askedSubgroupSize } from "./tuning.ts";
 
 /** A pipeline that may still be compiling. */
 export interface PipelineEntry {
@@ -38,6 +40,8 @@ export interface PipelineRequest {
   readonly code: string;
   /** In the order of the bindings. */
   readonly buffers: readonly GPUBufferBindingType[];
+  /** Invocations of a subgroup that the kernel asks for. Default: as the adapter's row of tunings says. */
+  readonly subgroupSize?: number | undefined;
 }
 
 const VISIBLE_TO_COMPUTE = 0x4;
@@ -47,9 +51,13 @@ export class PipelineCache {
   readonly #entries = new Map<string, Entry>();
   readonly #layouts = new Map<string, GPUBindGroupLayout>();
   readonly #failures: unknown[] = [];
+  /** Invocations of a subgroup that every kernel asks for that does not say itself. */
+  readonly #subgroupSize: number | undefined;
 
   constructor(device: GPUDevice) {
     this.#device = device;
+    const size = askedSubgroupSize(device.adapterInfo);
+    this.#subgroupSize = size !== undefined && canAskFor(device, size) ? size : undefined;
   }
 
   /** Pipelines asked for so far. */
@@ -58,8 +66,11 @@ export class PipelineCache {
   }
 
   /** The entry for exactly this code; compilation starts at the first request. */
-  get(request: PipelineRequest): PipelineEntry {
-    const known = this.#entries.get(request.code);
+  get(given: PipelineRequest): PipelineEntry {
+    const { subgroupSize = this.#subgroupSize } = given;
+    const code = subgroupSize === undefined ? given.code : asking(given.code, subgroupSize);
+    const request = { ...given, code };
+    const known = this.#entries.get(code);
     if (known !== undefined) return known;
     const { kernel, constants, buffers } = request;
     const label = `${kernel} ${JSON.stringify(constants)}`;
@@ -67,7 +78,7 @@ export class PipelineCache {
     const compiled = Promise.resolve(undefined);
     const entry: Entry = { kernel, label, buffers, layout, pipeline: undefined, compiled };
     entry.compiled = this.#compile(request, entry);
-    this.#entries.set(request.code, entry);
+    this.#entries.set(code, entry);
     return entry;
   }
 

@@ -247,11 +247,42 @@ const FEW_CORES: Tuning = {
   attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
 };
 
+/**
+ * What AMD's compiler makes of forms (`npm run gpu-code`): eight rows an invocation spill, and are 28
+ * waves of 7168 outputs where a large card has room for thousands.
+ */
+const AMD: Tuning = {
+  ...MANY_INVOCATIONS,
+  rowForms: MANY_INVOCATIONS.rowForms.filter(({ tokens }) => tokens !== 8),
+  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
+};
+
+/**
+ * What Intel's compiler makes of forms (`npm run gpu-code`): four rows an invocation have more sums than
+ * a thread has registers, of 8 invocations as of 16. Attention in the registers of a subgroup takes no
+ * fewer instructions.
+ */
+const INTEL: Tuning = {
+  ...FEW_CORES,
+  rowForms: [
+    { tokens: 1, split: 8, workgroup: 64, cost: 1 },
+    { tokens: 2, split: 8, workgroup: 64, cost: 1.4 },
+    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4 },
+    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
+  ],
+  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1, subgroups: false },
+};
+
 interface AdapterRow {
   readonly name: string;
   /** Found in the vendor, architecture, device or description, in lower case. */
   readonly words: readonly string[];
   readonly tuning: Tuning;
+  /**
+   * Invocations of a subgroup that all kernels ask for, where the adapter lets them. Default: as the
+   * browser or Dawn has it, which is the size that most of its registers fit.
+   */
+  readonly subgroupSize?: number;
 }
 
 /** The first row that fits counts. */
@@ -260,9 +291,9 @@ export const ADAPTER_TUNINGS: readonly AdapterRow[] = [
   { name: "SwiftShader", words: ["swiftshader"], tuning: FEW_PIPELINES },
   { name: "Microsoft Basic Render Driver", words: ["basic render"], tuning: FEW_PIPELINES },
   { name: "NVIDIA", words: ["nvidia"], tuning: MANY_INVOCATIONS },
-  { name: "AMD", words: ["amd", "radv"], tuning: MANY_INVOCATIONS },
+  { name: "AMD", words: ["amd", "radv"], tuning: AMD },
   { name: "Apple", words: ["apple"], tuning: MANY_INVOCATIONS },
-  { name: "Intel", words: ["intel"], tuning: FEW_CORES },
+  { name: "Intel", words: ["intel"], tuning: INTEL, subgroupSize: 8 },
   { name: "Qualcomm", words: ["qualcomm", "adreno"], tuning: FEW_CORES },
   { name: "ARM", words: ["arm", "mali"], tuning: FEW_CORES },
 ];
@@ -283,9 +314,17 @@ function names(
   return new RegExp(`(^|[^a-z])${word}([^a-z]|$)`).test(text);
 }
 
+function rowFor(info: AdapterIdentity): AdapterRow | undefined {
+  return ADAPTER_TUNINGS.find(({ words }) => words.some((word) => names(info, word)));
+}
+
 export function tuningFor(info: AdapterIdentity): Tuning {
-  const knows = ({ words }: AdapterRow) => words.some((word) => names(info, word));
-  return ADAPTER_TUNINGS.find(knows)?.tuning ?? DEFAULT_TUNING;
+  return rowFor(info)?.tuning ?? DEFAULT_TUNING;
+}
+
+/** Invocations of a subgroup that all kernels ask for; undefined where none does. */
+export function askedSubgroupSize(info: AdapterIdentity): number | undefined {
+  return rowFor(info)?.subgroupSize;
 }
 
 /** How attention is shared out where nothing else is said. */

@@ -185,7 +185,7 @@ export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): Decode
   requireMultiples(NAME, 4, { queryStride });
   requireNoGroups(NAME, options);
   const ofRows = options.followsPaths === true ? treeKernels : kernels;
-  const { kernel, lanes, tuning } = ofRows.for(recorder, options);
+  const { kernel, lanes, subgroupSize, tuning } = ofRows.for(recorder, options);
   return decodeLaunch(recorder, {
     kernel: NAME,
     partials,
@@ -213,6 +213,7 @@ export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): Decode
           groups: groups ?? rows,
         },
         {
+          subgroupSize,
           constants: gqaConstants(NAME, shape, options),
           params: {
             ...gqaParams(options),

@@ -55,7 +55,7 @@ export function gqaPrefill(
 ): (firstItem: number, items: number) => void {
   const { query, queryStride, cache, rows, pageTables, items, sinks, out, kvHeads } = options;
   requireMultiples(NAME, 4, { queryStride });
-  const { kernel, lanes, tuning } = kernels.for(recorder, options);
+  const { kernel, lanes, subgroupSize, tuning } = kernels.for(recorder, options);
   const tile = headTiles(options, tuning.promptHeads);
   const shape = { rows: GQA_PREFILL_ROW_TILE, heads: tile.heads, lanes, tuning };
   const bound = kernel.bind(
@@ -63,6 +63,7 @@ export function gqaPrefill(
     // A binding cannot stay empty.
     { q: query, cache, rows, page_tables: pageTables, items, sinks: sinks ?? rows, out },
     {
+      subgroupSize,
       constants: gqaConstants(NAME, shape, options),
       params: { ...gqaParams(options), head_tiles: tile.tiles, q_stride: queryStride },
       cost: ({ grid: [itemCount], param, step }) =>

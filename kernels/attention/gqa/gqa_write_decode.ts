@@ -103,6 +103,7 @@ export function gqaWriteDecode(
           out: target,
         },
         {
+          subgroupSize: exchange.subgroupSize,
           constants: {
             ...gqaConstants(NAME, { rows: 1, heads, ...exchange }, options),
             ...vectorConstants(NAME, options),

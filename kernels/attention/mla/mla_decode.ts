@@ -140,7 +140,7 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
   requireSizes(NAME, options);
   requireNoGroups(NAME, options);
   const ofRows = options.followsPaths === true ? treeKernels : kernels;
-  const { by, lanes, tuning } = exchangeFor(recorder.device, options);
+  const { by, lanes, subgroupSize, tuning } = exchangeFor(recorder.device, options);
   const merge = { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength };
   return decodeLaunch(recorder, {
     kernel: NAME,
@@ -165,6 +165,7 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
           out: target,
         },
         {
+          subgroupSize,
           constants: {
             LATENT: latent,
             ROPE: rope,

@@ -90,7 +90,7 @@ export function mlaPrefill(
   const { heads, nope, rope, value, splitLength, queryStride, outStride } = options;
   requireMultiples(NAME, 4, { nope, rope, value, queryStride, outStride });
   requireMultiples(NAME, KEY_TILE, { splitLength });
-  const { by, lanes, tuning } = exchangeFor(recorder.device, options);
+  const { by, lanes, subgroupSize, tuning } = exchangeFor(recorder.device, options);
   const bound = kernels[by].bind(
     recorder,
     {
@@ -104,6 +104,7 @@ export function mlaPrefill(
       out: options.out,
     },
     {
+      subgroupSize,
       constants: {
         NOPE: nope,
         ROPE: rope,

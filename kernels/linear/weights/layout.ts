@@ -14,8 +14,15 @@
  *
  * @module
  */
+import { canAskFor } from "../../../src/gpu/subgroup_size.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
-import { PLAIN_TUNING, type Tuning, takesPackedDots, tuningFor } from "../../../src/gpu/tuning.ts";
+import {
+  attentionTuning,
+  PLAIN_TUNING,
+  type Tuning,
+  takesPackedDots,
+  tuningFor,
+} from "../../../src/gpu/tuning.ts";
 import { orderOf, paddedRows, type WeightOrder } from "./weight_order.ts";
 
 /**
@@ -39,6 +46,11 @@ export interface WeightLayout extends WeightOrder {
    * of this size, in order. Kernels then share loads of `x`; the bits stay the same.
    */
   readonly subgroupSize?: number;
+  /**
+   * Invocations of a subgroup that kernels of attention ask for, where the adapter has subgroups of
+   * several sizes. The bits stay the same.
+   */
+  readonly askedSubgroupSize?: number;
   /**
    * Whether rounded activations stay int8 codes where they meet int8 weights: only where
    * `dot4I8Packed` is there and right. Default false.
@@ -70,7 +82,17 @@ export function layoutFor(
     tuning,
     packedDots: takesPackedDots(device.adapterInfo),
     ...subgroupsOf(device),
+    ...askedSubgroups(device, tuning),
   };
+}
+
+/** The size that kernels of attention ask for, where they may choose and the tuning has a use for it. */
+function askedSubgroups(
+  device: GPUDevice,
+  { attention = attentionTuning(device.adapterInfo) }: Tuning,
+): Pick<WeightLayout, "askedSubgroupSize"> {
+  const { lanes, subgroups } = attention;
+  return subgroups && canAskFor(device, lanes) ? { askedSubgroupSize: lanes } : {};
 }
 
 /** The size of subgroups, where all have one that kernels over weights can use. */

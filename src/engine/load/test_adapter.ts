@@ -54,7 +54,7 @@ export async function testAdapter(
     matrixKernels,
     attention,
   });
-  const { fp8Decode, subgroupSize, packedDots } = report;
+  const { fp8Decode, subgroupSize, askedSubgroupSize, packedDots } = report;
   const layout = {
     ...orderOf(tuning),
     tuning,
@@ -62,6 +62,7 @@ export async function testAdapter(
     fp8Decode,
     packedDots,
     ...(subgroupSize !== undefined && { subgroupSize }),
+    ...(askedSubgroupSize !== undefined && { askedSubgroupSize }),
     ...matrices,
   };
   return { report, layout };

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { FEWEST_LANES } from "../../../kernels/attention/exchange.ts";
+import { type ExchangeOptions, FEWEST_LANES } from "../../../kernels/attention/exchange.ts";
 import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import { DeviceError } from "../../errors.ts";
 
@@ -24,22 +24,25 @@ export interface AttentionBackends {
 
 export const DEFAULT_BACKENDS: AttentionBackends = { prefill: "auto", decode: "auto" };
 
+type AttentionLayout = Pick<LinearLayout, "subgroupSize" | "askedSubgroupSize" | "tuning">;
+
 /**
- * The subgroup size that attention kernels are bound with; undefined for the portable ones.
+ * The subgroup sizes that attention kernels are bound with; none for the portable ones.
  *
  * @throws {DeviceError} when the adapter lacks what the backend needs.
  */
-export function attentionSubgroupSize(
+export function attentionSubgroups(
   backend: AttentionBackend,
-  { subgroupSize, tuning }: Pick<LinearLayout, "subgroupSize" | "tuning">,
-): number | undefined {
-  if (backend === "portable") return undefined;
-  if (backend === "subgroup" && (subgroupSize ?? 0) < FEWEST_LANES) {
+  { subgroupSize, askedSubgroupSize, tuning }: AttentionLayout,
+): Pick<ExchangeOptions, "subgroupSize" | "askedSubgroupSize"> {
+  if (backend === "portable") return {};
+  const most = askedSubgroupSize ?? subgroupSize ?? 0;
+  if (backend === "subgroup" && most < FEWEST_LANES) {
     throw new DeviceError(
-      "Cannot use attention backend subgroup: this adapter has no subgroups of one known size, " +
+      "Cannot use attention backend subgroup: this adapter has no subgroups of a known size, " +
         `${FEWEST_LANES} or more, that work`,
     );
   }
-  if (backend === "auto" && tuning?.attention?.subgroups === false) return undefined;
-  return subgroupSize;
+  if (backend === "auto" && tuning?.attention?.subgroups === false) return {};
+  return { subgroupSize, askedSubgroupSize };
 }

@@ -35,7 +35,7 @@ import { fusedColumns } from "../weights/matrix_place.ts";
 import { neighbouringVectors, type VectorWeight, vectorWeight } from "../weights/vector_weight.ts";
 import {
   type AttentionBackends,
-  attentionSubgroupSize,
+  attentionSubgroups,
   DEFAULT_BACKENDS,
 } from "./attention_backend.ts";
 
@@ -282,13 +282,13 @@ export class GqaAttention {
       generated: {
         ...attention,
         partials: scratch.partials,
-        subgroupSize: attentionSubgroupSize(decode, this.#layout),
+        ...attentionSubgroups(decode, this.#layout),
         roundsMerged: rounding === "inKernel",
       },
       prompts: {
         ...attention,
         items: inputs.items,
-        subgroupSize: attentionSubgroupSize(prefill, this.#layout),
+        ...attentionSubgroups(prefill, this.#layout),
       },
     };
   }

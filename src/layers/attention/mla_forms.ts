@@ -17,7 +17,7 @@ import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { PrefillPass, Step } from "../batch.ts";
 import { matrixRows } from "../block_rows.ts";
-import { type AttentionBackends, attentionSubgroupSize } from "./attention_backend.ts";
+import { type AttentionBackends, attentionSubgroups } from "./attention_backend.ts";
 import type { KeyValueUp } from "./key_value_up.ts";
 import {
   contextStride,
@@ -98,7 +98,7 @@ export function bindAttend(
     leavesSplits,
     groups,
     tuning: tuning?.attention,
-    subgroupSize: attentionSubgroupSize(backends.decode, layout),
+    ...attentionSubgroups(backends.decode, layout),
   });
 }
 
@@ -203,7 +203,7 @@ function bindPass(
     splitLength,
     scale: softmaxScale,
     tuning: layout.tuning?.attention,
-    subgroupSize: attentionSubgroupSize(backends.prefill, layout),
+    ...attentionSubgroups(backends.prefill, layout),
   });
   return ({ keys, firstItem, items }) => {
     gather(keys);

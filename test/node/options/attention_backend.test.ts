@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { DeviceError } from "../../../src/errors.ts";
-import { attentionSubgroupSize } from "../../../src/layers/attention/attention_backend.ts";
+import { attentionSubgroups } from "../../../src/layers/attention/attention_backend.ts";
 import {
   type AttentionBackendOptions,
   chooseAttention,
@@ -56,11 +56,15 @@ test("fa3 takes prefixes in chunks; torch_native is portable", () => {
   });
 });
 
-test("attentionSubgroupSize follows the adapter, or is refused", () => {
-  expect(attentionSubgroupSize("auto", { subgroupSize: 8 })).toBe(8);
-  expect(attentionSubgroupSize("auto", {})).toBeUndefined();
-  expect(attentionSubgroupSize("subgroup", { subgroupSize: 8 })).toBe(8);
-  expect(attentionSubgroupSize("portable", { subgroupSize: 8 })).toBeUndefined();
-  expect(() => attentionSubgroupSize("subgroup", {})).toThrow(DeviceError);
-  expect(() => attentionSubgroupSize("subgroup", { subgroupSize: 4 })).toThrow("8 or more");
+test("attentionSubgroups follows the adapter, or is refused", () => {
+  expect(attentionSubgroups("auto", { subgroupSize: 8 })).toEqual({ subgroupSize: 8 });
+  expect(attentionSubgroups("auto", {})).toEqual({});
+  expect(attentionSubgroups("auto", { askedSubgroupSize: 32 })).toEqual({ askedSubgroupSize: 32 });
+  expect(attentionSubgroups("subgroup", { subgroupSize: 8 })).toEqual({ subgroupSize: 8 });
+  expect(attentionSubgroups("subgroup", { askedSubgroupSize: 32 })).toMatchObject({
+    askedSubgroupSize: 32,
+  });
+  expect(attentionSubgroups("portable", { subgroupSize: 8, askedSubgroupSize: 32 })).toEqual({});
+  expect(() => attentionSubgroups("subgroup", {})).toThrow(DeviceError);
+  expect(() => attentionSubgroups("subgroup", { subgroupSize: 4 })).toThrow("8 or more");
 });
