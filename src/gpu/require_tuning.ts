@@ -121,6 +121,7 @@ const TUNING: Checks<Tuning> = {
   rowForms: forms,
   fill: optional(cost),
   readsAlone: optional(flag),
+  piecesAtOnce: optional(choice<number>(TUNING_CHOICES.piecesAtOnce)),
   dtypeForms: optional((value, name) =>
     requireFields<NonNullable<Tuning["dtypeForms"]>>(value, name, DTYPE_FORMS),
   ),

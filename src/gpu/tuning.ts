@@ -85,6 +85,11 @@ export interface Tuning {
    */
   readonly readsAlone?: boolean;
   /**
+   * Pieces of each weight row that an invocation reads before it decodes any of them: more wait for
+   * memory once, and take registers. Default 2.
+   */
+  readonly piecesAtOnce?: number;
+  /**
    * Whether launches that add to the residual stream write what the next norm makes of it too, and
    * those of attention over generated rows the entries of a grouped-query cache: fewer launches, each
    * with more to do. Default false.
@@ -120,6 +125,7 @@ export const TUNING_CHOICES = {
   stagedTokens: [16, 32, 64],
   split: [1, 2, 4, 8, 16, 32],
   workgroup: [8, 16, 32, 64, 128, 256],
+  piecesAtOnce: [1, 2],
   rowHeads: [1, 2, 4, 8, 16],
   groupHeads: [1, 2, 4],
   promptHeads: [1, 2],
@@ -257,19 +263,29 @@ const AMD: Tuning = {
   attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
 };
 
+const INTEL_FORMS: readonly RowForm[] = [
+  { tokens: 1, split: 8, workgroup: 64, cost: 1 },
+  { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4 },
+  { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
+];
+
 /**
  * What Intel's compiler makes of forms (`npm run gpu-code`): four rows an invocation have more sums than
- * a thread has registers, of 8 invocations as of 16. Attention in the registers of a subgroup takes no
- * fewer instructions.
+ * a thread has registers, of 8 invocations as of 16, and so have two where weights are decoded, or
+ * two pieces of a weight row at once. Attention in the registers of a subgroup takes no fewer
+ * instructions.
  */
 const INTEL: Tuning = {
   ...FEW_CORES,
-  rowForms: [
-    { tokens: 1, split: 8, workgroup: 64, cost: 1 },
-    { tokens: 2, split: 8, workgroup: 64, cost: 1.4 },
-    { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4 },
-    { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
-  ],
+  piecesAtOnce: 1,
+  rowForms: INTEL_FORMS,
+  dtypeForms: {
+    bf16: [
+      INTEL_FORMS[0]!,
+      { tokens: 2, split: 8, workgroup: 64, cost: 1.4 },
+      ...INTEL_FORMS.slice(1),
+    ],
+  },
   attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1, subgroups: false },
 };
 

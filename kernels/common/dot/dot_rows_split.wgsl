@@ -6,6 +6,9 @@
 
 var<workgroup> group_partials: array<Sums, WORKGROUP_SIZE>;
 var<workgroup> group_scales: array<vec4f, WORKGROUP_SIZE>;
+// Sums that wait in the tree of dot_rows.wgsl, of those that hold sums: few of the invocations, all of
+// which would keep registers for them.
+var<workgroup> waiting_sums: array<Waiting, ROW_LANES>;
 
 // The parameters of dot_rows_alone.wgsl.
 fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Sums {
@@ -13,7 +16,6 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
   let leaves = tree_leaves();
   var segment = Sums();
   var total = Sums();
-  var waiting = Waiting();
   var leaf = 0u;
   var leaf_end = first_group(1u);
   for (var first = 0u; first < groups; first += BLOCK_SPLIT) {
@@ -28,7 +30,7 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
       let end = min(first + BLOCK_SPLIT, groups);
       for (var group = first; group <= end; group++) {
         while group == leaf_end && leaf < leaves {
-          total = climb(&waiting, leaf, segment);
+          total = climb_shared(invocation, leaf, segment);
           segment = Sums();
           leaf++;
           leaf_end = first_group(leaf + 1u);
@@ -41,6 +43,24 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
       }
     }
     workgroupBarrier();
+  }
+  return total;
+}
+
+// climb() of dot_rows.wgsl, where sums wait in workgroup memory.
+fn climb_shared(lane: u32, leaf: u32, segment: Sums) -> Sums {
+  var total = segment;
+  for (var level = 0u; level < LEVELS; level++) {
+    let below = (1u << level) - 1u;
+    if (leaf & below) != below { break; }
+    for (var t = 0u; t < TOKENS; t++) {
+      if (leaf & (1u << level)) == 0u {
+        waiting_sums[lane][level][t] = total[t];
+      } else {
+        total[t] = waiting_sums[lane][level][t] + total[t];
+      }
+    }
+    if (leaf & (1u << level)) == 0u { break; }
   }
   return total;
 }

@@ -18,13 +18,18 @@ fn group_sums(
   let first = group * GROUP_PIECES;
   if (group + 1u) * SCALE_COLUMNS <= params.columns && GROUP_PIECES % PIECES_AT_ONCE == 0u {
     // A number of pieces that a compiler knows, with no column to mask.
-    for (var i = 0u; i < GROUP_PIECES; i += PIECES_AT_ONCE) {
+    for (var i = 0u; i < min(GROUP_PIECES, params.columns); i += PIECES_AT_ONCE) {
       let at = piece_at(first_granule, first + i);
-      let next = piece_at(first_granule, first + i + 1u);
       let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
-      let others = Pieces(weights[next.x], weights[next.y], weights[next.z], weights[next.w]);
+      var others = Pieces();
+      if PIECES_AT_ONCE == 2u {
+        let next = piece_at(first_granule, first + i + 1u);
+        others = Pieces(weights[next.x], weights[next.y], weights[next.z], weights[next.w]);
+      }
       add_piece(&chains, pieces, words, x_first, (first + i) * PIECE_VECTORS, false);
-      add_piece(&chains, others, words, x_first, (first + i + 1u) * PIECE_VECTORS, false);
+      if PIECES_AT_ONCE == 2u {
+        add_piece(&chains, others, words, x_first, (first + i + 1u) * PIECE_VECTORS, false);
+      }
     }
   } else {
     let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;

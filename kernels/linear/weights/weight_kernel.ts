@@ -153,6 +153,16 @@ function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolea
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
+/** Whether the text reads pieces of each weight row, and the tuning says how many at once. */
+function readsPieces<W extends WeightForm & InputForm>(
+  weight: W,
+  launch: LaunchForm,
+): weight is W & { readonly tuning: { readonly piecesAtOnce: number } } {
+  const { coded = false, tuning } = weight;
+  if (coded || launch.staged === true || tuning?.piecesAtOnce === undefined) return false;
+  return !multipliesHalves(weight) && !sharesLoads(weight, launch);
+}
+
 /** Whether weights of this dtype have scales. */
 function scaled({ dtype }: { readonly dtype: WeightDtype }): boolean {
   return scaleWords({ dtype, columns: 1 }) > 0;
@@ -198,6 +208,7 @@ export function weightConstants(
     ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
     ...(multipliesHalves(weight) && launch.staged && { Staged: "vec4<f16>", VECTOR_BYTES: 8 }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
+    ...(readsPieces(weight, launch) && { PIECES_AT_ONCE: weight.tuning.piecesAtOnce }),
   };
 }
 
