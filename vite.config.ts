@@ -52,6 +52,8 @@ const longTests = [
   // Bundles of each part of the package; the suites of JSON Schema.
   "test/package_sizes.test.ts",
   "test/grammar/schema/schema_suite.test.ts",
+  // Compilers of GPUs that are not there.
+  "test/gpu_code/budgets.test.ts",
 ];
 
 /** Tests of many shapes that each compile kernels of their own and launch them a few times. */

@@ -119,6 +119,12 @@ function environmentOf(gpu: AbsentGpu): Record<string, string> {
   };
 }
 
+/** A text of kernels, and what stands in its place, wherever it occurs. */
+export interface PlantedText {
+  readonly replace: string;
+  readonly with: string;
+}
+
 export interface CaptureOptions {
   /** Gets a line of JSON for each pipeline: the fields of the compiler as they are. */
   readonly file: string;
@@ -126,6 +132,8 @@ export interface CaptureOptions {
   readonly models?: readonly string[] | undefined;
   /** Fields in place of those of the GPU's tuning. */
   readonly tuning?: object | undefined;
+  /** What is changed in the kernels' texts. */
+  readonly planted?: readonly PlantedText[] | undefined;
 }
 
 /**
@@ -135,7 +143,7 @@ export interface CaptureOptions {
  */
 export async function captureCode(
   gpu: AbsentGpu,
-  { file, models, tuning }: CaptureOptions,
+  { file, models, tuning, planted }: CaptureOptions,
 ): Promise<void> {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, "");
@@ -150,6 +158,7 @@ export async function captureCode(
       WISP_GPU_CODE: file,
       UV_THREADPOOL_SIZE: String(Math.max(4, availableParallelism())),
       ...(models && { WISP_GPU_MODELS: models.join() }),
+      ...(planted && { WISP_GPU_PLANTED: JSON.stringify(planted) }),
       ...(tuning && { WISP_GPU_TUNING: JSON.stringify(tuning) }),
     },
   });

@@ -4,7 +4,7 @@
  * so that what the self-test would find is taken as good.
  *
  * WISP_GPU_MODELS: names, with commas; WISP_GPU_TUNING: fields of a tuning, JSON, in place of the
- * adapter's.
+ * adapter's; WISP_GPU_PLANTED: what is changed in the kernels' texts, JSON.
  *
  * @module
  */
@@ -16,6 +16,7 @@ import { SUBGROUP_MATRIX } from "../../src/gpu/device.ts";
 import { tuningFor } from "../../src/gpu/tuning.ts";
 import { device } from "../../test/support/devices/gpu.ts";
 import { syntheticSource } from "../../test/support/synthetic/source.ts";
+import type { PlantedText } from "./capture.ts";
 import { COMPILED_MODELS } from "./compiled_models.ts";
 
 vi.mock("../../kernels/self_test.ts", async (original) => ({
@@ -44,6 +45,13 @@ const tuning = {
 const DEVICE_MEMORY = 2 ** 40;
 const TIMEOUT = 600_000;
 
+const planted: readonly PlantedText[] = JSON.parse(process.env.WISP_GPU_PLANTED ?? "[]");
+const make = device.createShaderModule.bind(device);
+device.createShaderModule = ({ code, ...descriptor }) =>
+  make({
+    ...descriptor,
+    code: planted.reduce((text, one) => text.replaceAll(one.replace, one.with), code),
+  });
 const compile = device.createComputePipelineAsync.bind(device);
 
 describe.runIf(process.env.WISP_GPU_CODE !== undefined)("compiling for an absent GPU", () => {

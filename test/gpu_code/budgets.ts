@@ -1,0 +1,155 @@
+/**
+ * What the code of kernels may cost on GPUs: what a pipeline is over, and which exceptions stand, with
+ * the reason.
+ *
+ * @module
+ */
+import { nameOf } from "../../bench/gpu_code/code_table.ts";
+import { hotLoop, type PipelineCode } from "../../bench/gpu_code/pipeline_code.ts";
+
+export interface Budget {
+  /** Waves a SIMD at least; Intel has as many threads always. */
+  readonly leastWaves: number;
+  /** Registers that may be spilled outside of hot loops. */
+  readonly mostSpills: number;
+  /** What a hot loop of a linear over several rows has at least, of its vector instructions. */
+  readonly leastShare: { readonly bf16: number; readonly decoded: number };
+  /** Branches of a hot loop: its own end, and what leaves it early. */
+  readonly mostBranches: number;
+}
+
+export const AMD_BUDGET: Budget = {
+  leastWaves: 8,
+  mostSpills: 0,
+  leastShare: { bf16: 0.6, decoded: 0.45 },
+  mostBranches: 2,
+};
+
+/** Threads have 128 registers: what lies around a loop may spill, the loop may not. */
+export const INTEL_BUDGET: Budget = {
+  leastWaves: 0,
+  mostSpills: Number.POSITIVE_INFINITY,
+  leastShare: { bf16: 0.45, decoded: 0.15 },
+  mostBranches: 4,
+};
+
+/** Pipelines that may be over, and by how much. */
+export interface Exception {
+  readonly reason: string;
+  readonly kernel: RegExp;
+  readonly is: (constants: PipelineCode["constants"]) => boolean;
+  readonly allows: Partial<Pick<Budget, "leastWaves" | "mostSpills">> & {
+    readonly privateAccesses?: number;
+  };
+}
+
+const OVER_WEIGHTS = /^(linear|moe|cache)\//;
+const isStaged = ({ TOKEN_LANES = 1 }: PipelineCode["constants"]) => Number(TOKEN_LANES) > 1;
+const isOfFour = (constants: PipelineCode["constants"]) =>
+  constants.TOKENS === 4 && !isStaged(constants);
+
+export const AMD_EXCEPTIONS: readonly Exception[] = [
+  {
+    reason:
+      "four rows an invocation keep 64 registers of sums and as many of decoded weights; with one " +
+      "piece at a time in place of two BF16 has 8 waves, but a third fewer loads under way (8 x 4 for 6 x 8)",
+    kernel: OVER_WEIGHTS,
+    is: isOfFour,
+    allows: { leastWaves: 6 },
+  },
+  {
+    reason: "their activations are put together in workgroup memory, which four workgroups fill",
+    kernel: /^(linear\/merging_linear|cache\/mla_project)$/,
+    is: isOfFour,
+    allows: { leastWaves: 4 },
+  },
+  {
+    reason:
+      "a staged form fills 16 KB of workgroup memory, and sums that wait for their neighbours in the tree " +
+      "take 80 registers: in workgroup memory they would leave room for two workgroups",
+    kernel: OVER_WEIGHTS,
+    is: isStaged,
+    allows: { leastWaves: 6, mostSpills: 16 },
+  },
+  {
+    reason:
+      "products in f16 keep pairs beside sums in f32; what spills is before and behind the loop",
+    kernel: OVER_WEIGHTS,
+    is: (constants) => isOfFour(constants) && constants.WEIGHT_UP !== undefined,
+    allows: { leastWaves: 4, mostSpills: 8 },
+  },
+  {
+    reason:
+      "an entry is normed and rotated in workgroup memory; it is one launch of few workgroups",
+    kernel: /^cache\/gqa_write$/,
+    is: () => true,
+    allows: { leastWaves: 6 },
+  },
+];
+
+export const INTEL_EXCEPTIONS: readonly Exception[] = [
+  {
+    reason:
+      "tiles of few pairs have four rows on every adapter; those of sixteen and more are staged and spill nothing",
+    kernel: /^moe\/(expert_gate_up|expert_down|tile_combine)$/,
+    is: isOfFour,
+    allows: { privateAccesses: 380 },
+  },
+  {
+    reason:
+      "eight rows of a prompt keep 32 registers of sums for each column and as many scores; with four rows " +
+      "keys are read twice as often",
+    kernel: /^attention\/mla_prefill$/,
+    is: () => true,
+    allows: { privateAccesses: 20 },
+  },
+];
+
+/** Multiplies what is read through: what a share of multiply-adds is asked of. */
+function isLinear({ kernel, constants }: PipelineCode): boolean {
+  return OVER_WEIGHTS.test(kernel) && Number(constants.TOKENS ?? 0) >= 4;
+}
+
+/** Bytes of streaming loads at least: those of words of weights and of the cache. */
+const LEAST_BYTES = 8;
+const STREAMS = /^(linear\/(linear|gate_up|merging_linear|residual_linear)|moe\/expert|moe\/tile)/;
+
+/** What a pipeline is over, a sentence each. */
+export function overBudget(
+  pipeline: PipelineCode,
+  budget: Budget,
+  exceptions: readonly Exception[],
+): string[] {
+  const { kernel, constants, waves, spills, scratch } = pipeline;
+  const allowed = exceptions
+    .filter((one) => one.kernel.test(kernel) && one.is(constants))
+    .map(({ allows }) => allows);
+  const least = Math.min(budget.leastWaves, ...allowed.map((one) => one.leastWaves ?? 64));
+  const most = Math.max(budget.mostSpills, ...allowed.map((one) => one.mostSpills ?? 0));
+  const mostPrivate = Math.max(0, ...allowed.map((one) => one.privateAccesses ?? 0));
+  const hot = hotLoop(pipeline);
+  const found: string[] = [];
+  const say = (isOver: boolean, what: string) => {
+    if (isOver) found.push(`${nameOf(pipeline)}: ${what}`);
+  };
+  say(waves !== undefined && waves < least, `${waves} waves of ${least}`);
+  say(spills > most, `${spills} registers spilled, ${most} may be`);
+  say(spills === 0 && scratch > 0, `${scratch} bytes of private memory`);
+  if (hot === undefined) return found;
+  say(hot.privateAccesses > mostPrivate, `${hot.privateAccesses} private accesses in its loop`);
+  say(
+    hot.branches > budget.mostBranches && isLinear(pipeline),
+    `${hot.branches} branches in its loop`,
+  );
+  const narrow = [...hot.loads].filter(([bytes]) => bytes < LEAST_BYTES);
+  say(
+    narrow.length > 0 && STREAMS.test(kernel),
+    `loads of ${narrow.map(([bytes]) => bytes)} bytes`,
+  );
+  const share = hot.multiplyAdds / hot.vector;
+  const wanted = pipeline.model.endsWith("bf16")
+    ? budget.leastShare.bf16
+    : budget.leastShare.decoded;
+  say(share < wanted && isLinear(pipeline), `${Math.round(100 * share)} % multiply-adds`);
+  return found;
+}
