@@ -83,8 +83,12 @@ const PLANTED: readonly {
     name: "an array that is indexed by a running number",
     model: "v3-fp8",
     texts: [
-      { replace: "if UNROLLS {\n    add_values", with: "if false {\n    add_values" },
-      { replace: "if UNROLLS { return COLUMNS; }", with: "" },
+      {
+        replace: "fn add_columns(fours: u32, asked: Queries, lane: u32) {",
+        with:
+          "fn add_columns(fours: u32, asked: Queries, lane: u32) { for (var c = 0u; " +
+          "c * LANES < value_quads(); c++) { add_values(min(c, COLUMNS - 1u), fours, asked, lane); } return;",
+      },
     ],
     found: /mla_decode .*private memory/,
   },
