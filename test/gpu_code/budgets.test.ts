@@ -3,9 +3,15 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { captureCode, type PlantedText, whatLacks } from "../../bench/gpu_code/capture.ts";
+import {
+  type CaptureOptions,
+  captureCode,
+  type PlantedText,
+  whatLacks,
+} from "../../bench/gpu_code/capture.ts";
 import { absentGpu } from "../../bench/gpu_code/gpus.ts";
 import { type PipelineCode, readPipelines } from "../../bench/gpu_code/pipeline_code.ts";
+import { type Tuning, tuningFor } from "../../src/gpu/tuning.ts";
 import {
   AMD_BUDGET,
   AMD_EXCEPTIONS,
@@ -41,11 +47,10 @@ let captures = 0;
 
 async function pipelinesOf(
   name: string,
-  models?: readonly string[],
-  planted?: readonly PlantedText[],
+  options: Omit<CaptureOptions, "file"> = {},
 ): Promise<PipelineCode[]> {
   const file = join(folder, `${captures++}.jsonl`);
-  await captureCode(absentGpu(name)!, { file, models, planted });
+  await captureCode(absentGpu(name)!, { ...options, file });
   return readPipelines(readFileSync(file, "utf8"));
 }
 
@@ -59,7 +64,7 @@ describe.each(HELD)("kernels on $name", ({ name, budget, exceptions, models }) =
   test(
     "are within their budget",
     async () => {
-      const pipelines = await pipelinesOf(name, models);
+      const pipelines = await pipelinesOf(name, { models });
       expect(pipelines.length).toBeGreaterThan(50);
       expect(pipelines.flatMap((one) => overBudget(one, budget, exceptions))).toEqual([]);
       // An exception that nothing needs is none.
@@ -73,23 +78,20 @@ describe.each(HELD)("kernels on $name", ({ name, budget, exceptions, models }) =
   );
 });
 
+const AMD = { vendor: "amd", architecture: "", device: "", description: "" };
+
 const PLANTED: readonly {
   readonly name: string;
   readonly model: string;
-  readonly texts: readonly PlantedText[];
+  readonly texts?: readonly PlantedText[];
+  readonly tuning?: Partial<Tuning>;
   readonly found: RegExp;
 }[] = [
   {
     name: "an array that is indexed by a running number",
     model: "v3-fp8",
-    texts: [
-      {
-        replace: "fn add_columns(fours: u32, asked: Queries, lane: u32) {",
-        with:
-          "fn add_columns(fours: u32, asked: Queries, lane: u32) { for (var c = 0u; " +
-          "c * LANES < value_quads(); c++) { add_values(min(c, COLUMNS - 1u), fours, asked, lane); } return;",
-      },
-    ],
+    // Half as many heads have an array that the compiler selects from.
+    tuning: { attention: { ...tuningFor(AMD).attention!, rowHeads: 8, unrolls: false } },
     found: /mla_decode .*private memory/,
   },
   {
@@ -129,8 +131,12 @@ const lack = whatLacks(absentGpu("navi31")!);
 describe.skipIf(lack !== undefined)("a budget finds", () => {
   test.each(PLANTED)(
     "$name",
-    async ({ model, texts, found }) => {
-      const pipelines = await pipelinesOf("navi31", [model], texts);
+    async ({ model, texts, tuning, found }) => {
+      const pipelines = await pipelinesOf("navi31", {
+        models: [model],
+        planted: texts,
+        tuning,
+      });
       const over = pipelines.flatMap((one) => overBudget(one, AMD_BUDGET, AMD_EXCEPTIONS));
       expect(over.join("\n")).toMatch(found);
     },
