@@ -251,6 +251,18 @@ export default defineCheck<Shape>({
     },
     { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
     {
+      name: "sums of all rows wait in one place",
+      replace: "waiting_sums[lane][level][t]",
+      with: "waiting_sums[0][level][t]",
+      tuning: SPLIT,
+    },
+    {
+      name: "a waiting sum is lost",
+      replace: "= waiting_sums[lane][level][t] + total[t]",
+      with: "= total[t]",
+      tuning: SPLIT,
+    },
+    {
       name: "the bias is dropped",
       replace: "vec4f(scale), bias_of(row)",
       with: "vec4f(scale), vec4f()",

@@ -27,6 +27,7 @@ export default defineCheck<MlaRowsShape>({
     { lanes: 32 },
     { subgroups: 1, grouped: 1 },
     { grouped: 1 },
+    { lanes: 32, unrolls: 1 },
   ],
   exactAcrossTunings: true,
   tunedCases: [], // test/kernels/attention/attention_tunings has those of the short campaign
@@ -39,6 +40,14 @@ export default defineCheck<MlaRowsShape>({
   },
   flops: ({ lengths, heads, latent, rope }) => 2 * sum([...lengths]) * heads * (2 * latent + rope),
   mutants: [
+    { name: "queries do not move up", replace: "shift_queries();", with: "", tuning: 6 },
+    {
+      name: "the last column is left out",
+      replace: "if COLUMNS > 3u {",
+      with: "if false {",
+      tuning: 6,
+      case: 5,
+    },
     {
       name: "what the first invocation read is taken for everything",
       replace: "subgroupShuffle(mine, reader)",
