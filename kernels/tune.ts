@@ -8,11 +8,11 @@
  * @module
  */
 import { DeviceError, InvalidRequestError } from "../src/errors.ts";
+import { stagedFits } from "../src/gpu/staged_room.ts";
 import {
   formOf,
   type RowForm,
   STAGED_TOKENS,
-  stagedFits,
   TUNING_CHOICES,
   type Tuning,
   tuningFor,

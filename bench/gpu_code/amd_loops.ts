@@ -3,8 +3,14 @@
  *
  * @module
  */
-import { addLoad, innermost, type LoopCounts, noCounts, type Span } from "./loop_counts.ts";
-import type { LoopCode } from "./pipeline_code.ts";
+import {
+  addLoad,
+  innermost,
+  type LoopCode,
+  type LoopCounts,
+  noCounts,
+  type Span,
+} from "./loop_counts.ts";
 
 interface Block {
   readonly id: number;

@@ -4,7 +4,8 @@
  * @module
  */
 import { table } from "../support/table.ts";
-import { hotLoop, type LoopCode, type PipelineCode } from "./pipeline_code.ts";
+import type { LoopCode } from "./loop_counts.ts";
+import { hotLoop, type PipelineCode } from "./pipeline_code.ts";
 
 /** Constants that tell forms apart, by short names; others only take room. */
 const SHORT: Readonly<Record<string, string>> = {

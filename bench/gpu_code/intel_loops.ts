@@ -4,8 +4,14 @@
  *
  * @module
  */
-import { addLoad, innermost, type LoopCounts, noCounts, type Span } from "./loop_counts.ts";
-import type { LoopCode } from "./pipeline_code.ts";
+import {
+  addLoad,
+  innermost,
+  type LoopCode,
+  type LoopCounts,
+  noCounts,
+  type Span,
+} from "./loop_counts.ts";
 
 /** The surface through which a thread reaches its private memory. */
 const PRIVATE = /bti 253|Surface = 253|, ss \)/;

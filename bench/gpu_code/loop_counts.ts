@@ -3,7 +3,28 @@
  *
  * @module
  */
-import type { LoopCode } from "./pipeline_code.ts";
+/** An iteration of a loop that holds no other, or of straight code. */
+export interface LoopCode {
+  /** Instructions that are issued, without hints to the scheduler. */
+  readonly instructions: number;
+  /** Of them those of the vector unit. */
+  readonly vector: number;
+  /** Fused multiply-adds, dots, and operations of matrix units; an instruction of two counts twice. */
+  readonly multiplyAdds: number;
+  /** Vector loads of global memory, by bytes an invocation. */
+  readonly loads: ReadonlyMap<number, number>;
+  /** Loads of global memory that all invocations share. */
+  readonly uniformLoads: number;
+  /** Waits for memory. */
+  readonly waits: number;
+  /** Accesses of private memory: what is spilled, and arrays that are indexed by a running number. */
+  readonly privateAccesses: number;
+  readonly workgroupAccesses: number;
+  /** Accesses that cross lanes. */
+  readonly shuffles: number;
+  readonly branches: number;
+  readonly barriers: number;
+}
 
 type Counts = { -readonly [Name in keyof LoopCode]: LoopCode[Name] };
 

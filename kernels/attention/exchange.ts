@@ -7,6 +7,7 @@
  */
 import { type AttentionTuning, attentionTuning } from "../../src/gpu/tuning.ts";
 import split from "../common/attention/attention_split.wgsl?raw";
+import values from "../common/attention/attention_values.wgsl?raw";
 import memory from "../common/attention/exchange_memory.wgsl?raw";
 import subgroup from "../common/attention/exchange_subgroup.wgsl?raw";
 import softmax from "../common/attention/online_softmax.wgsl?raw";
@@ -41,7 +42,7 @@ export interface Exchanges<T> {
 
 /** A kernel's text, which calls `attend_split`, in its two forms. */
 export function withAttention(source: string): Exchanges<string> {
-  const text = softmax + split + source;
+  const text = softmax + split + values + source;
   return { memory: `${text}\n${memory}`, subgroup: `enable subgroups;\n${text}\n${subgroup}` };
 }
 

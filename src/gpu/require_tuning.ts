@@ -4,12 +4,11 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
+import { MOST_INVOCATIONS, stagedFits } from "./staged_room.ts";
 import {
   type AttentionTuning,
-  MOST_INVOCATIONS,
   type RowForm,
   type ScaleOrder,
-  stagedFits,
   TUNING_CHOICES,
   type Tuning,
 } from "./tuning.ts";

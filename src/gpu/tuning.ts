@@ -391,26 +391,3 @@ export function formOf<F extends FormInUse>(forms: readonly F[], rows: number): 
     Math.max(Math.ceil(rows / tokens), leastPasses) * cost;
   return forms.reduce((best, form) => (time(form) < time(best) ? form : best));
 }
-
-/** Invocations of a workgroup at most. */
-export const MOST_INVOCATIONS = 256;
-/** WebGPU's default limit, of which something is left to the kernels themselves. */
-const SHARED_BYTES = 16384 - 512;
-
-type StagedForm = Pick<RowForm, "tokens" | "workgroup">;
-
-const stagedRowLanes = ({ tokens, workgroup }: StagedForm) => (workgroup * STAGED_TOKENS) / tokens;
-
-/**
- * Bytes of workgroup memory that a staged form needs: of the fewest columns staged at once, 16 in f32, of four
- * weight rows a lane and of the activation rows.
- */
-export function leastStageBytes(form: StagedForm): number {
-  return 64 * (4 * stagedRowLanes(form) + form.tokens + 1);
-}
-
-/** Whether a workgroup has room, in bytes, for a staged form where weight rows lie so many side by side. */
-export function stagedFits(form: StagedForm, lanes: number, room = SHARED_BYTES): boolean {
-  const isWhole = stagedRowLanes(form) % lanes === 0;
-  return isWhole && form.workgroup <= MOST_INVOCATIONS && leastStageBytes(form) <= room;
-}

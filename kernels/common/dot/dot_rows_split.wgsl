@@ -6,9 +6,12 @@
 
 var<workgroup> group_partials: array<Sums, WORKGROUP_SIZE>;
 var<workgroup> group_scales: array<vec4f, WORKGROUP_SIZE>;
-// Sums that wait in the tree of dot_rows.wgsl, of those that hold sums: few of the invocations, all of
-// which would keep registers for them.
-var<workgroup> waiting_sums: array<Waiting, ROW_LANES>;
+// Sums that wait in the tree of dot_rows.wgsl. Few of the invocations hold sums, and all would keep
+// registers for them: they wait in workgroup memory where there is room, as kernels have memory of their own.
+const WAITING_BYTES = 16u * ROW_LANES * TOKENS * LEVELS;
+const WAITS_TOGETHER =
+  LEVELS > 1u && 16u * WORKGROUP_SIZE * (TOKENS + 1u) + WAITING_BYTES <= 12800u;
+var<workgroup> waiting_sums: array<Waiting, select(1u, ROW_LANES, WAITS_TOGETHER)>;
 
 // The parameters of dot_rows_alone.wgsl.
 fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Sums {
@@ -16,6 +19,7 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
   let leaves = tree_leaves();
   var segment = Sums();
   var total = Sums();
+  var waiting = Waiting();
   var leaf = 0u;
   var leaf_end = first_group(1u);
   for (var first = 0u; first < groups; first += BLOCK_SPLIT) {
@@ -30,7 +34,8 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
       let end = min(first + BLOCK_SPLIT, groups);
       for (var group = first; group <= end; group++) {
         while group == leaf_end && leaf < leaves {
-          total = climb_shared(invocation, leaf, segment);
+          if WAITS_TOGETHER { total = climb_together(invocation, leaf, segment); }
+          else { total = climb(&waiting, leaf, segment); }
           segment = Sums();
           leaf++;
           leaf_end = first_group(leaf + 1u);
@@ -47,8 +52,8 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
   return total;
 }
 
-// climb() of dot_rows.wgsl, where sums wait in workgroup memory.
-fn climb_shared(lane: u32, leaf: u32, segment: Sums) -> Sums {
+// As climb() of dot_rows.wgsl, but sums wait in workgroup memory.
+fn climb_together(lane: u32, leaf: u32, segment: Sums) -> Sums {
   var total = segment;
   for (var level = 0u; level < LEVELS; level++) {
     let below = (1u << level) - 1u;

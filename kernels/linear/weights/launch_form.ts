@@ -5,15 +5,14 @@
  * @module
  */
 import type { BoundKernel } from "../../../src/gpu/kernel.ts";
+import { leastStageBytes, stagedFits } from "../../../src/gpu/staged_room.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import {
   formOf,
   formsFor,
-  leastStageBytes,
   PLAIN_TUNING,
   type RowForm,
   STAGED_TOKENS,
-  stagedFits,
   type Tuning,
 } from "../../../src/gpu/tuning.ts";
 import { BLOCK_COLUMNS, type WeightDtype, type WeightLayout } from "./layout.ts";
