@@ -59,8 +59,8 @@ export interface Drafting {
   readonly decide: boolean;
   /** Shared by the drafters of all sequences. */
   readonly told: ToldTokens;
-  /** Whether those that steps make are trees. */
-  readonly areTrees: boolean;
+  /** How deep trees are, where steps make such. */
+  readonly treeDepth: number | undefined;
 }
 
 export interface SequenceContext extends SequenceSetting {
@@ -146,7 +146,7 @@ function createSequence(
       vocabularySize,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
       decide: drafting.decide,
-      areTrees: drafting.areTrees,
+      treeDepth: drafting.treeDepth,
     },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),

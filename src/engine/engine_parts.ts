@@ -143,8 +143,8 @@ export function draftingOf({
   const createDrafter = () =>
     source.kind === "ngrams" ? new NgramProposer(source.window) : undefined;
   const decide = verification === "coins";
-  const areTrees = tree !== undefined;
-  return { createDrafter, most: maxDrafts, told: new ToldTokens(), decide, areTrees };
+  const treeDepth = tree?.steps;
+  return { createDrafter, most: maxDrafts, told: new ToldTokens(), decide, treeDepth };
 }
 
 /** Spells text that a grammar forces as the tokenizer would. A sequence that runs waits for it. */

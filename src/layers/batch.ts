@@ -54,6 +54,11 @@ export interface Continuation {
   readonly from: number;
   /** Positions that its rows may stand further than the host knows. */
   readonly slack: number;
+  /**
+   * Where its rows are nodes of a tree that the step before has chosen: how deep that is at most. Node n
+   * has place `position + n`, wherever the sequence stands. Default: they follow each other.
+   */
+  readonly depth?: number | undefined;
 }
 
 export interface Batch {

@@ -37,13 +37,15 @@ export function treePaths({ parents }: DraftTree, maxNodes = MAX_TREE_NODES): nu
   return paths;
 }
 
-/** Keys that the last of a sequence's rows sees, or the deepest of its tree. */
+/** Keys that the last of a sequence's rows sees at most, or the deepest of its tree. */
 export function keysSeen({
   position,
   queryLength,
   tree,
-}: Pick<BatchSequence, "position" | "queryLength" | "tree">): number {
-  if (tree === undefined) return position + queryLength;
+  continues,
+}: Pick<BatchSequence, "position" | "queryLength" | "tree" | "continues">): number {
+  if (continues?.depth !== undefined) return position + continues.slack + continues.depth + 1;
+  if (tree === undefined) return position + queryLength + (continues?.slack ?? 0);
   const depths = new Uint8Array(tree.parents.length);
   let deepest = 0;
   for (let node = 1; node < depths.length; node++) {
@@ -52,5 +54,12 @@ export function keysSeen({
   }
   return position + deepest + 1;
 }
+
+/** Whether its rows follow paths of a tree, which the host or only the GPU knows. */
+export const isTree = ({
+  tree,
+  continues,
+}: Pick<BatchSequence, "tree" | "continues">): boolean =>
+  tree !== undefined || continues?.depth !== undefined;
 
 const treeError = (problem: string) => new KernelError("draft tree", problem);

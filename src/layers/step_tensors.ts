@@ -17,6 +17,7 @@ import {
 import { fillRowGroups, GROUP_WORDS } from "./attention/row_groups.ts";
 import { TreeRows } from "./attention/tree_rows.ts";
 import type { Batch, Step } from "./batch.ts";
+import { isTree } from "./draft_tree.ts";
 
 /**
  * Words of a row: source, position, slot, index of its sequence's first page in `pageTables`, or of
@@ -233,7 +234,7 @@ export class StepInputs {
 
   /** Has the decode rows of a batch with trees follow paths. */
   #writePaths({ sequences }: Batch, padding: number): void {
-    if (sequences.every(({ tree }) => tree === undefined)) return;
+    if (!sequences.some(isTree)) return;
     if (!this.tensors.takesTrees) {
       throw new KernelError("draft tree", "this plan is made without trees");
     }

@@ -5,11 +5,13 @@
  * @module
  */
 import { MAX_TREE_DEPTH } from "../../kernels/attention/tree_paths.ts";
+import { STAYS } from "../../kernels/speculation/continue_rows.ts";
 import { TREE_ENTRY_WORDS } from "../../kernels/speculation/trees/accept_trees.ts";
+import { CONTINUED_NODE_WORDS } from "../../kernels/speculation/trees/continue_trees.ts";
 import { CANDIDATE_WORDS, poolStart } from "../../kernels/speculation/trees/grow_beams.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
-import type { Batch, DraftedSequence } from "./batch.ts";
+import type { Batch, DraftedSequence, DraftStep } from "./batch.ts";
 
 /** How far and how wide trees of drafts go. */
 export interface DraftTreeSizes {
@@ -26,6 +28,8 @@ export interface TreeTensors extends DraftTreeSizes {
   readonly entries: Tensor;
   /** `[maxLogitRows]` u32: by row of logits, its node's parent */
   readonly parents: Tensor;
+  /** `[maxRows, CONTINUED_NODE_WORDS]` u32: of which tree of the step before each row is a node */
+  readonly continued: Tensor;
   /** `[maxSequences, topk]` u32: the row that each beam's row follows */
   readonly parentRows: Tensor;
   /** `[maxSequences * topk, topk]` u32 and f32: the likeliest tokens behind each beam */
@@ -44,7 +48,11 @@ export interface TreeTensors extends DraftTreeSizes {
 export function allocateTreeTensors(
   memory: DeviceMemory,
   tree: DraftTreeSizes,
-  { maxSequences, maxLogitRows }: { readonly maxSequences: number; readonly maxLogitRows: number },
+  {
+    maxRows,
+    maxSequences,
+    maxLogitRows,
+  }: { readonly maxRows: number; readonly maxSequences: number; readonly maxLogitRows: number },
 ): TreeTensors {
   const { steps, topk } = tree;
   const allocate = (words: number, label: string) =>
@@ -55,6 +63,7 @@ export function allocateTreeTensors(
     ...tree,
     entries: allocate(maxSequences * TREE_ENTRY_WORDS, "sequences of draft trees"),
     parents: allocate(maxLogitRows, "parents of draft trees"),
+    continued: allocate(maxRows * CONTINUED_NODE_WORDS, "continued nodes"),
     parentRows: allocate(beams, "parent rows of beams"),
     tokens: allocate(beams * topk, "likeliest drafts"),
     probabilities: allocate(beams * topk, "probabilities of drafts"),
@@ -74,12 +83,14 @@ export class TreeInputs {
   readonly #maxPages: number;
   readonly #entries: Uint32Array<ArrayBuffer>;
   readonly #parents: Uint32Array<ArrayBuffer>;
+  readonly #continued: Uint32Array<ArrayBuffer>;
 
   /** @param options `maxPages`: of one sequence in the page tables. */
   constructor(
     device: GPUDevice,
     tensors: TreeTensors,
     options: {
+      readonly maxRows: number;
       readonly maxSequences: number;
       readonly maxLogitRows: number;
       readonly pageSize: number;
@@ -92,6 +103,34 @@ export class TreeInputs {
     this.#maxPages = options.maxPages;
     this.#entries = new Uint32Array(options.maxSequences * TREE_ENTRY_WORDS);
     this.#parents = new Uint32Array(options.maxLogitRows);
+    this.#continued = new Uint32Array(options.maxRows * CONTINUED_NODE_WORDS);
+  }
+
+  /**
+   * Writes which rows are nodes of trees of the step before.
+   *
+   * @param before What that step did for drafts.
+   * @param padding Rows that fill the batch up.
+   */
+  writeContinued(
+    { sequences, sources, logitRows }: Batch,
+    { firstId, nodes }: DraftStep,
+    padding: number,
+  ): void {
+    const words = this.#continued;
+    const end = (sources.length + padding) * CONTINUED_NODE_WORDS;
+    words.fill(STAYS, 0, end);
+    for (const { continues, queryStart, queryLength } of sequences) {
+      if (continues === undefined) continue;
+      const tokens = firstId + continues.from * 2 * nodes;
+      for (let node = 0; node < queryLength; node++) {
+        const at = (queryStart + node) * CONTINUED_NODE_WORDS;
+        words.set([continues.from, node, tokens, tokens + nodes], at);
+      }
+    }
+    for (let i = 0; i < logitRows.length; i++) words[logitRows[i]! * CONTINUED_NODE_WORDS + 4] = i;
+    const { buffer, offset } = this.#tensors.continued;
+    if (end > 0) this.#queue.writeBuffer(buffer, offset, words, 0, end);
   }
 
   /**
@@ -109,7 +148,7 @@ export class TreeInputs {
     drafted.forEach(({ sequence, firstLogitRow, logitRows }, i) => {
       const { pageTable, tree } = sequences[sequence]!;
       const places = pageTable.length * this.#pageSize;
-      const found = [firstLogitRow, logitRows, places, sequence * this.#maxPages, 0, 0, 0];
+      const found = [firstLogitRow, logitRows, places, sequence * this.#maxPages, 0, 0, 0, 0, 0];
       this.#entries.set(found, i * TREE_ENTRY_WORDS);
       if (tree === undefined || logitRows === 1) return;
       // The root's own is not read.
@@ -117,7 +156,7 @@ export class TreeInputs {
       end = Math.max(end, firstLogitRow + logitRows);
     });
     for (let i = 0; i < padding.count; i++) {
-      const empty = [padding.logitRow, 1, 0, 0, 0, 0, 0];
+      const empty = [padding.logitRow, 1, 0, 0, 0, 0, 0, 0, 0];
       this.#entries.set(empty, (drafted.length + i) * TREE_ENTRY_WORDS);
     }
     const words = (drafted.length + padding.count) * TREE_ENTRY_WORDS;

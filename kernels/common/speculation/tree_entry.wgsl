@@ -1,6 +1,7 @@
 // A drafted sequence: `first` of `count` rows of logits; its pages hold `places` entries, and their
 // numbers start at word `first_page`. Kernels find `last_row`, where its accepted path ends, the
-// `position` that it goes on behind, and the `step` of drafts.
+// `position` that it goes on behind, the `step` of drafts, and the `token` that is drawn behind the
+// path, at the position `next`.
 
 struct Entry {
   first: u32,
@@ -10,4 +11,6 @@ struct Entry {
   last_row: u32,
   position: u32,
   step: u32,
+  token: u32,
+  next: u32,
 }

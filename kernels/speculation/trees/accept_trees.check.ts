@@ -55,7 +55,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ trees }) => 68 * trees.length,
+  bytes: ({ trees }) => 76 * trees.length,
   flops: () => 0,
   mutants: [
     {
@@ -80,8 +80,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "drafts are compared with their own row's token",
-      replace: "sampled[first + last]",
-      with: "sampled[first + node]",
+      replace: "!= sampled[first + last]",
+      with: "!= sampled[first + node]",
     },
     {
       name: "the last draft is left out",
@@ -131,6 +131,16 @@ export default defineCheck<Shape>({
     },
     { name: "steps go on", replace: ".step = 0u", with: ".step += 0u" },
     {
+      name: "the token drawn is the root's",
+      replace: ".token = sampled[first + last]",
+      with: ".token = sampled[first]",
+    },
+    {
+      name: "the token drawn stands where its row does",
+      replace: ".position + 1u;",
+      with: ".position;",
+    },
+    {
       name: "one workgroup only",
       replace: "sequence >= params.sequences",
       with: "sequence >= min(params.sequences, 64u)",
@@ -147,7 +157,7 @@ export default defineCheck<Shape>({
     const firsts = firstRows(shape);
     shape.trees.forEach(([above, path], s) => {
       const first = firsts[s]!;
-      entries.push(first, above.length, 99, 7, 3, 4, 5);
+      entries.push(first, above.length, 99, 7, 3, 4, 5, 6, 8);
       for (let node = 1; node < above.length; node++) {
         const parent = above[node]!;
         parents[first + node] = parent;
@@ -181,7 +191,9 @@ export default defineCheck<Shape>({
       const rowAt = (node: number) => logitRows![firsts[s]! + node]!;
       const slotOf = (node: number) => rows![rowAt(node) * 4 + 2]!;
       const end = rowAt(path.at(-1)!);
-      entries.set([end, rows![end * 4 + 1]!, 0], s * TREE_ENTRY_WORDS + 4);
+      const position = rows![end * 4 + 1]!;
+      const token = inputs.sampled![firsts[s]! + path.at(-1)!]!;
+      entries.set([end, position, 0, token, position + 1], s * TREE_ENTRY_WORDS + 4);
       last.push(end);
       const moved = path.flatMap((node, depth) =>
         node === depth ? [] : [slotOf(node), slotOf(depth)],

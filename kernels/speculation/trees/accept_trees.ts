@@ -15,12 +15,13 @@ const kernel = new Kernel({
 const WORKGROUP_SIZE = 64;
 /**
  * Words of an entry: first of its rows of logits, their count, entries that its pages hold, word where
- * its page numbers start, and what kernels find: the path's last row, its position, steps of drafts.
+ * its page numbers start, and what kernels find: the path's last row, its position, steps of drafts,
+ * the token drawn behind the path, and its position.
  */
-export const TREE_ENTRY_WORDS = 7;
+export const TREE_ENTRY_WORDS = 9;
 
 export interface AcceptTreesOptions {
-  /** `[sequences, TREE_ENTRY_WORDS]` u32, of which the last three are written */
+  /** `[sequences, TREE_ENTRY_WORDS]` u32, of which the last five are written */
   readonly entries: Tensor;
   /** `[..]` u32, by row of logits: the number of its node's parent; that of a root is not read */
   readonly parents: Tensor;
@@ -64,7 +65,7 @@ export function acceptTrees(
     },
     {
       constants: { WORKGROUP_SIZE, MAX_DEPTH: MAX_TREE_DEPTH },
-      cost: ({ param }) => ({ bytes: 68 * param("sequences"), flops: 0 }),
+      cost: ({ param }) => ({ bytes: 76 * param("sequences"), flops: 0 }),
     },
   );
   return (sequences) => {

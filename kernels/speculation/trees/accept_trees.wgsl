@@ -1,6 +1,7 @@
 // accept_trees: which path of each sequence's tree the drawn tokens follow, and how its entries move
 //
-//   entries     [sequences]             Entry  read_write  from .last_row on: the path's end, no step yet
+//   entries     [sequences]             Entry  read_write  from .last_row on: the path's end, no step
+//                                                          yet, the token drawn there
 //   parents     [..]                    u32    read        by row of logits: the node above its own
 //   logit_rows  [..]                    u32    read        rows of the step, in the order of logits
 //   rows        [..]                    Row    read        rows of the step
@@ -63,4 +64,6 @@ fn main(@builtin(global_invocation_id) global: vec3u) {
   entries[sequence].last_row = last_row;
   entries[sequence].position = rows[last_row].position;
   entries[sequence].step = 0u;
+  entries[sequence].token = sampled[first + last];
+  entries[sequence].next = rows[last_row].position + 1u;
 }

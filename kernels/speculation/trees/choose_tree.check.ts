@@ -1,4 +1,6 @@
 import { defineCheck } from "../../check.ts";
+import { END_WORDS } from "../accept_rows.ts";
+import { TREE_ENTRY_WORDS } from "./accept_trees.ts";
 import { chooseTree } from "./choose_tree.ts";
 import { CANDIDATE_WORDS, NO_PARENT, poolStart } from "./grow_beams.ts";
 
@@ -25,7 +27,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: (shape) => shape.sequences * (4 * candidates(shape) + 16 * shape.nodes),
+  bytes: (shape) => shape.sequences * (20 + 4 * candidates(shape) + 16 * shape.nodes),
   flops: () => 0,
   mutants: [
     { name: "one pool for all", replace: "group.x * params.pool_size", with: "0u * group.x" },
@@ -81,6 +83,17 @@ export default defineCheck<Shape>({
       with: "ids[out + 1u]",
     },
     {
+      name: "all sequences go on from the first one's end",
+      replace: "entries[group.x]",
+      with: "entries[0u * group.x]",
+    },
+    { name: "the end's token is lost", replace: "entry.token, entry.next", with: "0u, entry.next" },
+    {
+      name: "the next row stands at the path's end",
+      replace: "entry.token, entry.next",
+      with: "entry.token, entry.position",
+    },
+    {
       name: "only 64 candidates",
       replace: "c < params.count",
       with: "c < min(params.count, 64u)",
@@ -110,20 +123,24 @@ export default defineCheck<Shape>({
     }
     return {
       pool: Uint32Array.from(pool),
+      entries: Uint32Array.from({ length: sequences * TREE_ENTRY_WORDS }, (_, i) => 300 + i),
       ids: new Uint32Array(FIRST_ID + sequences * 2 * nodes + 3).fill(1e6),
     };
   },
 
-  reference(shape, { pool, ids: given }) {
+  reference(shape, { pool, entries, ids: given }) {
     const { sequences, nodes } = shape;
     const ids = Uint32Array.from(given!);
     const scores = new Float32Array(pool!.slice().buffer);
+    const ends = new Uint32Array(sequences * END_WORDS);
     for (let s = 0; s < sequences; s++) {
       const at = (id: number) => (s * poolSize(shape) + id) * CANDIDATE_WORDS;
       const chosen = Array.from({ length: candidates(shape) }, (_, id) => id)
         .sort((a, b) => scores[at(b)]! - scores[at(a)]! || a - b)
         .slice(0, nodes)
         .sort((a, b) => a - b);
+      const end = entries!.slice((s + 1) * TREE_ENTRY_WORDS - 2, (s + 1) * TREE_ENTRY_WORDS);
+      ends.set([nodes, ...end], s * END_WORDS);
       const out = FIRST_ID + s * 2 * nodes;
       chosen.forEach((id, i) => {
         const parent = pool![at(id) + 2]!;
@@ -131,13 +148,15 @@ export default defineCheck<Shape>({
         ids[out + nodes + i] = parent === NO_PARENT ? 0 : 1 + chosen.indexOf(parent);
       });
     }
-    return { ids };
+    return { ids, ends };
   },
 
   bind(recorder, shape, tensors) {
     const launch = chooseTree(recorder, {
       pool: tensors.pool!,
+      entries: tensors.entries!,
       ids: tensors.ids!,
+      ends: tensors.ends!,
       poolSize: poolSize(shape),
     });
     const { sequences, nodes } = shape;

@@ -1,8 +1,10 @@
 // choose_tree: the best candidates of each sequence become nodes of its tree
 //
-//   pool  [sequences, pool_size]  Candidate  read   the first `count` of each
-//   ids   [..]                    u32        write  from first_id + sequence * 2 * nodes on: tokens of
-//                                                   the nodes behind node 0, then their parents
+//   pool     [sequences, pool_size]  Candidate  read   the first `count` of each
+//   entries  [sequences]             Entry      read
+//   ids      [..]                    u32        write  from first_id + sequence * 2 * nodes on: tokens
+//                                                      of the nodes behind node 0, then their parents
+//   ends     [sequences]             End        write  node 0, for rows that go on from it
 //
 // The `nodes` of the highest scores, ties to the lower number, in the order of their numbers. A
 // candidate scores no more than its parent, which has a lower number, so it never comes without it.
@@ -29,9 +31,17 @@ struct Candidate {
   parent: u32,
 }
 
+struct End {
+  drafts: u32,
+  token: u32,
+  position: u32,
+}
+
 @group(0) @binding(0) var<storage, read> pool: array<Candidate>;
-@group(0) @binding(1) var<storage, read_write> ids: array<u32>;
-@group(0) @binding(2) var<uniform> params: Params;
+@group(0) @binding(1) var<storage, read> entries: array<Entry>;
+@group(0) @binding(2) var<storage, read_write> ids: array<u32>;
+@group(0) @binding(3) var<storage, read_write> ends: array<End>;
+@group(0) @binding(4) var<uniform> params: Params;
 
 const_assert BEST_BLOCK * BEST_BLOCK == WORKGROUP_SIZE;
 
@@ -66,6 +76,10 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     if best.y % WORKGROUP_SIZE == invocation { own = best_after(invocation, first, best); }
   }
   workgroupBarrier();
+  if invocation == 0u {
+    let entry = entries[group.x];
+    ends[group.x] = End(params.nodes, entry.token, entry.next);
+  }
   if invocation >= params.nodes { return; }
   let candidate = chosen[invocation];
   let parent = pool[first + candidate].parent;

@@ -270,6 +270,8 @@ export default defineCheck<Shape>({
           40 + s,
           positionOf(shape, s),
           step,
+          50 + s,
+          60 + s,
         ]),
       ),
       // Eighths, so that many products tie, and what is no probability.
@@ -296,7 +298,7 @@ export default defineCheck<Shape>({
     const rows: number[] = [];
     const parentRows: number[] = [];
     for (let s = 0; s < sequences; s++) {
-      entries[(s + 1) * TREE_ENTRY_WORDS - 1] = step + 1;
+      entries[s * TREE_ENTRY_WORDS + 6] = step + 1;
       const order = takeCandidates(shape, s, { ...inputs, pool });
       const own = (s * poolSize(shape) + poolStart(step, topk)) * CANDIDATE_WORDS;
       for (let b = 0; b < topk; b++) {

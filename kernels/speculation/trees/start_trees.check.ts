@@ -10,8 +10,6 @@ interface Shape {
 
 /** Pages of a sequence's table. */
 const PAGES = 6;
-/** Rows of logits of each sequence at most. */
-const MOST = 5;
 const PADDING_SLOT = 900;
 const MAX_POSITIONS = 20;
 
@@ -22,11 +20,7 @@ const hasNoPlace = (s: number) => s % 5 === 2;
 const isAtEnd = (s: number) => s % 5 === 4;
 const positionOf = ({ pageSize }: Shape, s: number) =>
   isAtEnd(s) ? MAX_POSITIONS - 1 : (s * 3) % Math.min(2 * pageSize, MAX_POSITIONS - 2);
-const countOf = (s: number) => 1 + (s % MOST);
-/** The node that the path ends with. */
-const lastOf = (s: number) => Math.floor(countOf(s) / 2);
-/** A row of logits that no sequence has stands in front of all. */
-const firstOf = (s: number) => 1 + s * MOST;
+const tokenOf = (s: number) => 1000 + s;
 
 export default defineCheck<Shape>({
   name: "speculation/trees/start_trees",
@@ -37,7 +31,7 @@ export default defineCheck<Shape>({
   ],
   tunings: [{}],
   tolerance: 0,
-  bytes: ({ sequences }) => 92 * sequences,
+  bytes: ({ sequences }) => 88 * sequences,
   flops: () => 0,
   mutants: [
     {
@@ -51,7 +45,7 @@ export default defineCheck<Shape>({
       with: "sequence >= min(params.sequences, 64u)",
       case: 2,
     },
-    { name: "the row stays where it is", replace: "position + 1u;", with: "position;" },
+    { name: "the row stays where it is", replace: "entry.next;", with: "entry.position;" },
     {
       name: "the next step does not know of it",
       replace: "entries[sequence].position = position;",
@@ -68,18 +62,7 @@ export default defineCheck<Shape>({
       with: "entry.places",
     },
     { name: "one place more", replace: "position < min", with: "position <= min" },
-    { name: "the first node's token", replace: "node += 1u; }", with: "break; }" },
-    { name: "the last node's token", replace: "!= entry.last_row", with: "!= 0xffffffffu" },
-    {
-      name: "tokens are counted from the start",
-      replace: "sampled[entry.first + node]",
-      with: "sampled[node]",
-    },
-    {
-      name: "rows of logits are counted from the start",
-      replace: "logit_rows[entry.first + node]",
-      with: "logit_rows[node]",
-    },
+    { name: "the token is lost", replace: "Row(entry.token,", with: "Row(0u," },
     {
       name: "all sequences have one path",
       replace: "params.first_path + sequence * PATH_WORDS",
@@ -114,25 +97,14 @@ export default defineCheck<Shape>({
   inputs(shape, random) {
     const { sequences, pageSize } = shape;
     const all = Array.from({ length: sequences + 1 }, (_, s) => s);
-    const logitRows = Uint32Array.from({ length: 1 + all.length * MOST }, (_, i) => 3 * i + 2);
     const entry = (s: number) => {
       const position = positionOf(shape, s);
       const places = position + (hasNoPlace(s) ? 1 : 9);
-      const lastRow = logitRows[firstOf(s) + lastOf(s)]!;
-      return [
-        firstOf(s),
-        countOf(s),
-        places,
-        s < sequences ? firstPage(shape, s) : 0,
-        lastRow,
-        position,
-        0,
-      ];
+      const page = s < sequences ? firstPage(shape, s) : 0;
+      return [7, 1, places, page, 5, position, 0, tokenOf(s), position + 1];
     };
     return {
       entries: Uint32Array.from(all.flatMap(entry)),
-      logit_rows: logitRows,
-      sampled: Uint32Array.from(logitRows, () => 1 + random() * 1000),
       rows: new Uint32Array(4 * all.length),
       page_tables: Uint32Array.from(
         { length: pagesWords(shape) + all.length * PATH_WORDS },
@@ -154,7 +126,7 @@ export default defineCheck<Shape>({
       const place = isThere
         ? [position, page * pageSize + (position % pageSize)]
         : [0, PADDING_SLOT];
-      rows.set([inputs.sampled![firstOf(s) + lastOf(s)]!, ...place, path], 4 * s);
+      rows.set([tokenOf(s), ...place, path], 4 * s);
       const start = isThere ? firstPage(shape, s) : sequences * PAGES;
       pageTables.fill(0, path, path + PATH_WORDS);
       pageTables.set([start, NO_TREE], path);
@@ -166,8 +138,6 @@ export default defineCheck<Shape>({
   bind(recorder, shape, tensors) {
     const launch = startTrees(recorder, {
       entries: tensors.entries!,
-      logitRows: tensors.logit_rows!,
-      sampled: tensors.sampled!,
       rows: tensors.rows!,
       pageTables: tensors.page_tables!,
       pageSize: shape.pageSize,

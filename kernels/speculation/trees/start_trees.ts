@@ -8,7 +8,7 @@ import source from "./start_trees.wgsl?raw";
 const kernel = new Kernel({
   name: "speculation/trees/start_trees",
   source: treeEntry + source,
-  buffers: ["entries", "logit_rows", "sampled", "rows", "page_tables"],
+  buffers: ["entries", "rows", "page_tables"],
   params: ["sequences", "page_size", "max_positions", "padding_slot", "padding_page", "first_path"],
 });
 
@@ -17,10 +17,6 @@ const WORKGROUP_SIZE = 64;
 export interface StartTreesOptions {
   /** `[sequences, TREE_ENTRY_WORDS]` u32, as `acceptTrees` leaves them; their positions go one on */
   readonly entries: Tensor;
-  /** `[..]` u32: rows whose logits are wanted */
-  readonly logitRows: Tensor;
-  /** `[..]` u32: the token drawn from each row of logits */
-  readonly sampled: Tensor;
   /** `[sequences]` of four u32: source, position, slot, path */
   readonly rows: Tensor;
   /** `[..]` u32: page numbers, and from `firstPath` on `[sequences, PATH_WORDS]` paths */
@@ -44,11 +40,11 @@ export function startTrees(
   recorder: Recorder,
   options: StartTreesOptions,
 ): (sequences: number) => void {
-  const { entries, logitRows, sampled, rows, pageTables } = options;
+  const { entries, rows, pageTables } = options;
   const { pageSize, maxPositions, paddingSlot, paddingPage, firstPath } = options;
   const bound = kernel.bind(
     recorder,
-    { entries, logit_rows: logitRows, sampled, rows, page_tables: pageTables },
+    { entries, rows, page_tables: pageTables },
     {
       constants: { WORKGROUP_SIZE, NO_TREE, PATH_WORDS },
       params: {
@@ -58,7 +54,7 @@ export function startTrees(
         padding_page: paddingPage,
         first_path: firstPath,
       },
-      cost: ({ param }) => ({ bytes: 92 * param("sequences"), flops: 0 }),
+      cost: ({ param }) => ({ bytes: 88 * param("sequences"), flops: 0 }),
     },
   );
   return (sequences) => {

@@ -1,8 +1,6 @@
 // start_trees: the row behind the accepted path of each sequence, of the token drawn there
 //
 //   entries      [sequences]  Entry  read_write  .position: of the path's end; then of that row
-//   logit_rows   [..]         u32    read        rows of the step, in the order of logits
-//   sampled      [..]         u32    read        tokens drawn from the logits
 //   rows         [sequences]  Row    write
 //   page_tables  [..]         u32    read_write  from first_path on: paths of the rows, of no tree
 //
@@ -30,32 +28,23 @@ struct Row {
 }
 
 @group(0) @binding(0) var<storage, read_write> entries: array<Entry>;
-@group(0) @binding(1) var<storage, read> logit_rows: array<u32>;
-@group(0) @binding(2) var<storage, read> sampled: array<u32>;
-@group(0) @binding(3) var<storage, read_write> rows: array<Row>;
-@group(0) @binding(4) var<storage, read_write> page_tables: array<u32>;
-@group(0) @binding(5) var<uniform> params: Params;
-
-// The token that is drawn from the path's last row.
-fn drawn_at(entry: Entry) -> u32 {
-  var node = 0u;
-  while node + 1u < entry.count && logit_rows[entry.first + node] != entry.last_row { node += 1u; }
-  return sampled[entry.first + node];
-}
+@group(0) @binding(1) var<storage, read_write> rows: array<Row>;
+@group(0) @binding(2) var<storage, read_write> page_tables: array<u32>;
+@group(0) @binding(3) var<uniform> params: Params;
 
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(global_invocation_id) global: vec3u) {
   let sequence = global.x;
   if sequence >= params.sequences { return; }
   let entry = entries[sequence];
-  let position = entry.position + 1u;
+  let position = entry.next;
   entries[sequence].position = position;
   let has_room = position < min(entry.places, params.max_positions);
   let path = params.first_path + sequence * PATH_WORDS;
   page_tables[path] = select(params.padding_page, entry.first_page, has_room);
   page_tables[path + 1u] = NO_TREE;
   for (var word = 2u; word < PATH_WORDS; word++) { page_tables[path + word] = 0u; }
-  var row = Row(drawn_at(entry), 0u, params.padding_slot, path);
+  var row = Row(entry.token, 0u, params.padding_slot, path);
   if has_room {
     let page = page_tables[entry.first_page + position / params.page_size];
     row.position = position;

@@ -152,9 +152,14 @@ export class SequenceLogprobs {
     return this.#completion.shift();
   }
 
-  /** Keeps the oldest entries of these numbers, in this order: those of other rows are not taken. */
-  keepRows(rows: readonly number[]): void {
-    this.#completion = rows.flatMap((row) => this.#completion[row] ?? []);
+  /**
+   * Keeps of the oldest entries those of these numbers, in this order: those of other rows are not taken.
+   *
+   * @param count Of the step's rows; entries behind theirs are of steps after it.
+   */
+  keepRows(rows: readonly number[], count: number): void {
+    const own = this.#completion.splice(0, count);
+    this.#completion = rows.flatMap((row) => own[row] ?? []).concat(this.#completion);
   }
 
   /**

@@ -13,7 +13,7 @@ import type { SequencePages } from "./sequence_pages.ts";
 /** Makes room for a sequence's first `tokens` tokens; whether there was some. May end the sequence. */
 type Grow = (sequence: Sequence, tokens: number) => boolean;
 
-export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextLength"> {
+export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextLength" | "tree"> {
   readonly grow: Grow;
   /** Of drafts that are known here, how many of a sequence are verified. Default: all. */
   readonly limits?: ReadonlyMap<Sequence, number> | undefined;
@@ -29,7 +29,7 @@ export interface GeneratedChunksOptions extends Pick<SchedulerOptions, "contextL
 export function generatedChunks(
   ready: readonly Sequence[],
   most: number,
-  { grow, limits, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
+  { grow, limits, tree, contextLength = Number.POSITIVE_INFINITY }: GeneratedChunksOptions,
 ): Chunk[] {
   let room = most - ready.length;
   const chunks = ready.map((sequence): Chunk => {
@@ -39,10 +39,12 @@ export function generatedChunks(
     const drafts = isContinued
       ? new Array<number>(drafting.coming).fill(0)
       : sequence.drafts.slice(0, limits?.get(sequence));
-    const parents = drafting?.parents;
+    const parents = isContinued ? undefined : drafting?.parents;
     const end = computedAtMost(sequence) + 1;
+    let left = contextLength - end;
     // Nodes of one depth have entries of their own, which may lie behind the context.
-    const left = missing > 0 || parents === undefined ? contextLength - end : drafts.length;
+    if (missing <= 0 && parents !== undefined) left = drafts.length;
+    else if (isContinued && tree !== undefined) left = left < tree.steps ? 0 : drafts.length;
     const more = Math.min(missing > 0 ? missing : drafts.length, room, left);
     if (more <= 0 || !grow(sequence, end + more)) return { sequence, rows: 1, isContinued };
     room -= more;
@@ -131,7 +133,7 @@ export function growForDrafts(
       // Of one depth all beams have entries, behind the deepest path that may be accepted, and behind
       // the token drawn there where a model's first candidates come from it.
       const depth = Math.min(drafts.length, tree.steps);
-      const end = computed + depth + 1 + tree.topk * (work.steps - 1);
+      const end = computed + slackOf(sequence) + depth + 1 + tree.topk * (work.steps - 1);
       growIfFree(pages, sequence, Math.min(end, contextLength));
       continue;
     }

@@ -7,6 +7,7 @@
 
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
+import { isTree } from "../../layers/draft_tree.ts";
 import { type DraftNodes, pathTo } from "../../speculation/draft_nodes.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { DraftJudge, DraftWork } from "../drafts/draft_work.ts";
@@ -156,7 +157,7 @@ class StepBuilder {
   #sample(sequence: Sequence, row: number, drafts: readonly number[]): void {
     const { number, drafts: work } = this.#setting;
     // Where a tree is verified, the step moves its entries together, and drafts on the way.
-    const takes = sequence.wantsDrafts || this.#parents.has(sequence);
+    const takes = sequence.wantsDrafts || isTree(this.#sequences.at(-1)!);
     const count = takes ? work.countOf(sequence) : 0;
     const isDrafted = count > 0;
     const firstLogitRow = this.#sampled.length;
@@ -302,18 +303,15 @@ export function commitStep(
     give(sequence, () => {
       // The commit of the step before has told it what that step made.
       const verified = continued.has(sequence)
-        ? sequence.drafting!.made.slice(0, given.length)
-        : given;
+        ? sequence.drafting!.made(given.length)
+        : { drafts: given, parents: parents.get(sequence) };
+      const { length: count } = verified.drafts;
       const isFirst = sequence.completionLength === 0;
-      const taken = sequence.accept(drawn, {
-        drafts: verified,
-        parents: parents.get(sequence),
-        proposed: made && Array.from(made),
-      });
+      const taken = sequence.accept(drawn, { ...verified, proposed: made && Array.from(made) });
       sampledTokens += taken;
-      if (!isFirst) speculation = withStep(speculation, verified.length, taken - 1);
+      if (!isFirst) speculation = withStep(speculation, count, taken - 1);
       // Behind an answer's end right drafts count as little as wrong ones.
-      if (sequence.finish === null) judge.verified(sequence, verified.length, taken - 1);
+      if (sequence.finish === null) judge.verified(sequence, count, taken - 1);
     });
   }
   return { sampledTokens, speculation };

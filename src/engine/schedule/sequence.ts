@@ -240,7 +240,7 @@ export class Sequence {
     const wasPrompt = this.tokens.length === this.promptLength;
     const path = parents && acceptedPath({ tokens: drafts, parents }, all);
     // Rows that are not on the path were of other texts.
-    if (path !== undefined) this.logprobs?.keepRows(path);
+    if (path !== undefined) this.logprobs?.keepRows(path, all.length);
     const drawn = path?.map((node) => all[node]!) ?? all;
     const accepted = path === undefined ? acceptedOfChain(drafts, drawn) : path.length - 1;
     if (!wasPrompt) this.drafting?.verified(drafts.length);

@@ -36,8 +36,11 @@ export interface DraftOptions {
   readonly decide?: boolean | undefined;
   /** What drafters may take in this step. Default: each as much as it may alone. */
   readonly told?: ToldTokens | undefined;
-  /** Whether steps make trees: of each draft a token, then of each a parent. Default false. */
-  readonly areTrees?: boolean;
+  /**
+   * Drafts of a path at most, where steps make trees: of each draft a token, then of each a parent.
+   * Default: drafts follow each other.
+   */
+  readonly treeDepth?: number | undefined;
 }
 
 /** Tokens that are left where drafts are still made. */
@@ -95,6 +98,12 @@ export interface DraftedRow {
   readonly drawnBefore?: readonly number[];
 }
 
+/** Drafts, and where they are a tree the nodes that they follow. */
+export interface MadeNodes {
+  readonly drafts: readonly number[];
+  readonly parents?: readonly number[];
+}
+
 /** What a step did with drafts. */
 export interface VerifiedDrafts {
   /** Those that it verified. Default none. */
@@ -140,23 +149,26 @@ export class SequenceDrafts {
     return this.#figures;
   }
 
-  /** Drafts that a row was in flight for before they were known here. */
-  get made(): readonly number[] {
-    return this.#made;
-  }
-
   /** Whether the GPU can go on from what the newest step in flight drafts. */
   get continues(): boolean {
-    return this.#newest.made !== undefined && !this.#areTrees;
-  }
-
-  get #areTrees(): boolean {
-    return this.#options.areTrees === true;
+    // Which nodes stand behind which, coins have to know.
+    if (this.#options.treeDepth !== undefined && this.#options.decide === true) return false;
+    return this.#newest.made !== undefined;
   }
 
   /** Where it does: `slack` counts steps in flight only. */
   get continuation(): Continuation {
-    return { from: this.#newest.made!.place, slack: this.slack };
+    const { treeDepth: depth } = this.#options;
+    const from = this.#newest.made!.place;
+    return { from, slack: this.slack, ...(depth !== undefined && { depth }) };
+  }
+
+  /** So many of the drafts that a row was in flight for before they were known here. */
+  made(count: number): MadeNodes {
+    const drafts = this.#made.slice(0, count);
+    if (this.#options.treeDepth === undefined) return { drafts };
+    const nodes = this.#made.length / 2;
+    return { drafts, parents: this.#made.slice(nodes, nodes + count) };
   }
 
   /** Drafts that one step verifies at most. */
@@ -166,17 +178,21 @@ export class SequenceDrafts {
 
   /** Drafts that the newest step in flight makes, as far as the next one verifies them. */
   get coming(): number {
-    return Math.min(this.#newest.made?.count ?? 0, this.#options.most);
+    const { made } = this.#newest;
+    if (made === undefined) return 0;
+    const { most, treeDepth } = this.#options;
+    return treeDepth === undefined ? Math.min(made.count, most) : most;
   }
 
   /** Tokens that steps in flight may give the sequence besides the pending ones. */
   get slack(): number {
-    return this.#inFlight.reduce((sum, { verified }) => sum + verified, 0);
+    const { treeDepth: depth = Number.POSITIVE_INFINITY } = this.#options;
+    return this.#inFlight.reduce((sum, { verified }) => sum + Math.min(verified, depth), 0);
   }
 
   /**
    * Whether the next row is better made when it is known what steps in flight leave: the GPU can go on
-   * only from drafts that it has made itself, and that follow each other.
+   * only from drafts that it has made itself.
    */
   get isWaited(): boolean {
     if (this.continues) return false;
@@ -216,7 +232,7 @@ export class SequenceDrafts {
     const wanted = Math.min(most, room);
     this.#made = proposed ?? NONE;
     const kept = Math.max(Math.min(wanted, this.#wanted), 0);
-    if (this.#areTrees) return this.#takeTree(proposed ?? NONE, room);
+    if (this.#options.treeDepth !== undefined) return this.#takeTree(proposed ?? NONE, room);
     const drafts = proposed?.slice(0, kept) ?? this.#ask(tokens, wanted);
     const last = drafts.findIndex((token) => endTokens.has(token) || token >= vocabularySize);
     const isEnd = last !== -1 && drafts[last]! < vocabularySize;

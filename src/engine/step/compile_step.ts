@@ -4,6 +4,7 @@
  * @module
  */
 import { continueRows } from "../../../kernels/speculation/continue_rows.ts";
+import { continueTrees } from "../../../kernels/speculation/trees/continue_trees.ts";
 import type { KvCache } from "../../cache/kv_cache.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
@@ -115,11 +116,14 @@ function compileContinuation(
   },
 ): void {
   const { rows, pageTables, sampled: ids } = inputs;
-  const { continued, ends } = drafts;
-  const read = { continued, ends, ids, pageTables };
+  const { ends, trees } = drafts;
+  const given = { ends, ids, pageTables, rows, draws: sampler.draws, pageSize };
   plan.group("drafts");
   plan.within({ times: ({ continues }) => (continues ? 1 : 0) }, () => {
-    const start = continueRows(plan.recorder, { ...read, rows, draws: sampler.draws, pageSize });
+    const start =
+      trees === undefined
+        ? continueRows(plan.recorder, { ...given, continued: drafts.continued })
+        : continueTrees(plan.recorder, { ...given, continued: trees.continued, parents: trees.parents });
     plan.add((step) => start(step.rows));
   });
 }

@@ -11,7 +11,7 @@ import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
-import { keysSeen } from "../../layers/draft_tree.ts";
+import { isTree, keysSeen } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -209,13 +209,13 @@ export class ModelRunner implements StepRunner {
     step.continues = false;
     let longest = 1;
     for (const sequence of batch.sequences) {
-      const { phase, queryLength, tree, continues } = sequence;
+      const { phase, queryLength, continues } = sequence;
       if (phase === "prefill") continue;
       step.decodeRows += queryLength;
-      step.decodesOne &&= queryLength <= 1 && tree === undefined;
-      step.hasTrees ||= tree !== undefined;
+      step.decodesOne &&= queryLength <= 1 && !isTree(sequence);
+      step.hasTrees ||= isTree(sequence);
       step.continues ||= continues !== undefined;
-      longest = Math.max(longest, keysSeen(sequence) + (continues?.slack ?? 0));
+      longest = Math.max(longest, keysSeen(sequence));
     }
     this.#requireRoom(step);
     step.decodeSplits = Math.ceil(longest / this.#splitLength);
@@ -259,8 +259,8 @@ export class ModelRunner implements StepRunner {
     const rows = sources.length;
     if (rows === 0 || logitRows.length !== rows) return undefined;
     let longest = 1;
-    for (const { phase, queryLength, tree } of sequences) {
-      if (phase === "prefill" || tree !== undefined) return undefined;
+    for (const { phase, queryLength } of sequences) {
+      if (phase === "prefill") return undefined;
       longest = Math.max(longest, queryLength);
     }
     const size = this.#buckets.find((one) => one >= sequences.length);
@@ -273,11 +273,13 @@ export class ModelRunner implements StepRunner {
 
   /** The launches kept for a step of these sizes. */
   #recordingFor(step: Step): Recording {
-    const { rows, decodeSplits, decodeGroups, logitRows, onlyBest, draft } = step;
+    const { rows, decodesOne, hasTrees, decodeSplits, decodeGroups, logitRows } = step;
+    const { onlyBest, draft } = step;
     const { maxDrafts, maxSequences } = this.#limits;
     // One number for all of these, each below what the next is multiplied by.
     const { sequences, steps } = draft ?? { sequences: 0, steps: maxDrafts + 1 };
-    const forms = (rows * 2 + Number(step.decodesOne)) * (maxDrafts + 2) + steps;
+    const form = decodesOne ? 0 : 1 + Number(hasTrees);
+    const forms = (rows * 3 + form) * (maxDrafts + 2) + steps;
     const key = forms * (maxSequences + 1) + sequences;
     const known = this.#recordings.get(key);
     if (known !== undefined && isKeptFor(known.step, step)) return known.recording;

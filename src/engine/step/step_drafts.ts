@@ -111,7 +111,7 @@ export class StepDrafts {
    */
   continue(batch: Batch, before: DraftStep | undefined, padding: number): void {
     if (before === undefined) throw new KernelError("drafts", "no step before has made any");
-    this.#inputs.writeContinued(batch, before, padding);
+    (this.#trees ?? this.#inputs).writeContinued(batch, before, padding);
   }
 
   /** Splits of the longest of the sequences when the last draft is made. */

@@ -56,9 +56,11 @@ export class TreeRows {
   }
 
   #fillSequence(
-    { queryStart, queryLength, position, tree }: BatchSequence,
+    { queryStart, queryLength, position, tree, continues }: BatchSequence,
     rows: Uint32Array,
   ): void {
+    // The GPU writes the path itself, behind the first page.
+    const base = continues?.depth === undefined && tree === undefined ? NO_TREE : position;
     const paths = tree && treePaths(tree, this.#maxTreeNodes);
     if (paths !== undefined && paths.length !== queryLength) {
       throw new KernelError("draft tree", `${queryLength} rows for ${paths.length} nodes`);
@@ -67,7 +69,7 @@ export class TreeRows {
       const row = queryStart + i;
       const nodes = paths?.[i];
       if (nodes !== undefined) rows[row * ROW_WORDS + POSITION] = position + nodes.length - 1;
-      this.#setPath(rows, row, nodes === undefined ? NO_TREE : position, nodes);
+      this.#setPath(rows, row, base, nodes);
     }
   }
 

@@ -118,11 +118,11 @@ function bindStart(
   { entries }: TreeTensors,
 ): RecordStep {
   const { inputs, drafts, padding } = tensors;
-  const { logitRows, sampled, pageTables, firstDraftPath: firstPath } = inputs;
-  const read = { logitRows, sampled, pageTables, firstPath };
+  const { pageTables, firstDraftPath: firstPath } = inputs;
   const start = startTrees(recorder, {
-    ...read,
     entries,
+    pageTables,
+    firstPath,
     rows: drafts.rows,
     pageSize,
     maxPositions,
@@ -231,10 +231,10 @@ function requireCandidates(topk: number, vocabulary: number): void {
 
 function bindChoice(
   { recorder }: Plan<Step>,
-  { inputs }: DraftBinding,
-  { pool, poolSize, topk }: TreeTensors,
+  { inputs, drafts: { ends } }: DraftBinding,
+  { pool, entries, poolSize, topk }: TreeTensors,
 ): RecordStep {
-  const choose = chooseTree(recorder, { pool, ids: inputs.sampled, poolSize });
+  const choose = chooseTree(recorder, { pool, entries, ids: inputs.sampled, ends, poolSize });
   return ({ draft }) => {
     const { sequences, steps, nodes, firstId } = draft!;
     choose(sequences, { candidates: poolStart(steps, topk), nodes, firstId });

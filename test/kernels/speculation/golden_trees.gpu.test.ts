@@ -1,6 +1,7 @@
 /** The trees that a draft's probabilities become, on the GPU. */
 import { describe, expect, test } from "vitest";
 import { PATH_WORDS } from "../../../kernels/attention/tree_paths.ts";
+import { END_WORDS } from "../../../kernels/speculation/accept_rows.ts";
 import { acceptTrees, TREE_ENTRY_WORDS } from "../../../kernels/speculation/trees/accept_trees.ts";
 import { chooseTree } from "../../../kernels/speculation/trees/choose_tree.ts";
 import { CANDIDATE_WORDS, growBeams } from "../../../kernels/speculation/trees/grow_beams.ts";
@@ -27,7 +28,7 @@ async function grown(given: TreeCase) {
   const { num_steps: steps, topk, num_draft_tokens: draftTokens, seq_len: length } = given;
   const { poolSize } = new DraftTreeShape({ steps, topk, draftTokens });
   const recorder = new Recorder(device);
-  const entries = uploaded(Uint32Array.of(0, 1, 4096, 0, 0, length - 1, 0));
+  const entries = uploaded(Uint32Array.of(0, 1, 4096, 0, 0, length - 1, 0, 0, length));
   const pool = empty(poolSize * CANDIDATE_WORDS);
   const probabilities = empty(topk ** 2);
   const tokens = empty(topk ** 2);
@@ -40,7 +41,7 @@ async function grown(given: TreeCase) {
     ...{ pageTables: empty(PAGES + topk * PATH_WORDS), firstPath: PAGES },
     ...{ topk, poolSize, pageSize: 64, maxPositions: 4096, paddingSlot: 0, paddingPage: 0 },
   });
-  const choose = chooseTree(recorder, { pool, ids, poolSize });
+  const choose = chooseTree(recorder, { pool, entries, ids, ends: empty(END_WORDS), poolSize });
   await recorder.pipelines.ready();
   const chosen: number[][] = [];
   for (const { p, ids: own } of given.steps) {

@@ -6,6 +6,7 @@
 import { type MockInstance, vi } from "vitest";
 import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
 import { Scheduler } from "../../../src/engine/schedule/scheduler.ts";
+import { isTree } from "../../../src/layers/draft_tree.ts";
 
 /** One step of an engine. */
 export interface WatchedStep {
@@ -58,7 +59,7 @@ export class StepWatch {
     const requestIds = progress.map(({ sequence }) => sequence.requestId);
     const draftRows = [...drafts.values()].reduce((sum, { length }) => sum + length, 0);
     const continued = [...goOn].map(({ requestId }) => requestId);
-    const hasTrees = batch.sequences.some(({ tree }) => tree !== undefined);
+    const hasTrees = batch.sequences.some(isTree);
     const rows = { promptRows, generatedRows, draftRows, hasTrees };
     this.steps.push({ requestIds, ...rows, continued, ahead: this.#inFlight });
     this.#inFlight += 1;

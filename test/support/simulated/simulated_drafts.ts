@@ -70,8 +70,12 @@ export function placesOf(
     const position = tokensOf(owner).length - 1;
     const isThere = position >= least && position <= least + continues.slack;
     if (!isThere) throw new Error("a row stands elsewhere");
-    const drafted = [...made[continues.from]!.slice(0, queryLength - 1)];
-    return { ...one, owner, position, computed: position + 1, drafted };
+    const all = [...made[continues.from]!];
+    const drafted = all.slice(0, queryLength - 1);
+    const where = { owner, position, computed: position + 1, drafted };
+    if (continues.depth === undefined) return { ...one, ...where };
+    const parents = all.slice(all.length / 2).slice(0, drafted.length);
+    return { ...one, ...where, tree: { parents: [-1, ...parents] } };
   });
 }
 

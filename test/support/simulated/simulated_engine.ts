@@ -137,11 +137,11 @@ export class SimulatedEngine {
       this.#end(made);
     };
     const { maxDrafts: most = 0, draftSteps = 0, tree } = this.#options;
-    const areTrees = tree !== undefined;
+    const treeDepth = tree?.steps;
     const own = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
     const drafter = draftSteps > 0 ? undefined : own;
     const endTokens = new Set([EOS]);
-    const drafts = most > 0 ? { drafter, most, endTokens, areTrees } : undefined;
+    const drafts = most > 0 ? { drafter, most, endTokens, treeDepth } : undefined;
     const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, drafts, onError });
     this.live.add(made);
     this.#tokens.set(made, [...made.tokens]);

@@ -21,6 +21,9 @@ export function longer(prefix: number, token: number): number {
   return (Math.imul((prefix & ~GENERATED) ^ token, 16777619) & ~GENERATED) >>> 0;
 }
 
+/** A token that follows no prefix. */
+const NEVER_NEXT = EOS + 63;
+
 /** Ends one answer in a few. */
 export function nextToken(prefix: number): number {
   const drawn = prefix >>> 7;
@@ -59,8 +62,9 @@ export function treeOf(
     // Which of its children is the right one, if any is.
     const place = (prefix >>> 5) % (topk + 1);
     for (let child = 0; child < topk && nodes.length < draftTokens; child++) {
-      const token = child === place ? right : 2 + ((right + child) % 60);
-      if (child !== place && token === right) continue;
+      const other = 2 + ((right + child) % 60);
+      const wrong = other === right ? NEVER_NEXT : other;
+      const token = child === place ? right : wrong;
       drafts.push(token);
       parents.push(parent);
       nodes.push({ prefix: longer(prefix, token), depth: depth + 1 });
