@@ -56,10 +56,7 @@ export function keysSeen({
 }
 
 /** Whether its rows follow paths of a tree, which the host or only the GPU knows. */
-export const isTree = ({
-  tree,
-  continues,
-}: Pick<BatchSequence, "tree" | "continues">): boolean =>
+export const isTree = ({ tree, continues }: Pick<BatchSequence, "tree" | "continues">): boolean =>
   tree !== undefined || continues?.depth !== undefined;
 
 const treeError = (problem: string) => new KernelError("draft tree", problem);

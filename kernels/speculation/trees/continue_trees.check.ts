@@ -61,7 +61,11 @@ export default defineCheck<Shape>({
       replace: "ids[entry.parents + node - 1u]",
       with: "ids[entry.tokens + node - 1u]",
     },
-    { name: "all nodes follow node 0", replace: "node = above(entry, node)) {", with: "node = 0u) {" },
+    {
+      name: "all nodes follow node 0",
+      replace: "node = above(entry, node)) {",
+      with: "node = 0u) {",
+    },
     { name: "the path ends early", replace: "left > 0u", with: "left > 1u" },
     { name: "a word has one node", replace: "(left % 4u)", with: "0u" },
     { name: "all nodes are in one word", replace: "NODES_AT + left / 4u", with: "NODES_AT" },
@@ -93,7 +97,11 @@ export default defineCheck<Shape>({
     },
     { name: "offsets are lost", replace: "+ place % params.page_size", with: "" },
     { name: "pages have one place", replace: "page * params.page_size +", with: "page +" },
-    { name: "paths are lost", replace: "% params.page_size, path)", with: "% params.page_size, 0u)" },
+    {
+      name: "paths are lost",
+      replace: "% params.page_size, path)",
+      with: "% params.page_size, 0u)",
+    },
     {
       name: "draws are in the order of rows",
       replace: "draws[entry.logit_row]",

@@ -123,7 +123,11 @@ function compileContinuation(
     const start =
       trees === undefined
         ? continueRows(plan.recorder, { ...given, continued: drafts.continued })
-        : continueTrees(plan.recorder, { ...given, continued: trees.continued, parents: trees.parents });
+        : continueTrees(plan.recorder, {
+            ...given,
+            continued: trees.continued,
+            parents: trees.parents,
+          });
     plan.add((step) => start(step.rows));
   });
 }

@@ -14,6 +14,7 @@ import {
 } from "../../support/engines/drafted_requests.ts";
 import { openEngine } from "../../support/engines/engine.ts";
 import { openLosingEngine } from "../../support/engines/losing_engine.ts";
+import { StepWatch } from "../../support/engines/watch_steps.ts";
 import { until } from "../../support/until.ts";
 
 const EAGLE = { algorithm: "EAGLE" } as const;
@@ -65,6 +66,25 @@ test("four samples of one prompt, stop strings and counts end where they do with
     const want = onlyAnswers(await answers(plain, requests));
     expect(onlyAnswers(await answers(drafted, requests))).toEqual(want);
     expect(want[4]!.finish).toEqual({ type: "stop", matched: stop[0] });
+  });
+});
+
+test("steps go on from trees before the host knows them, up to the end of the context", async () => {
+  // Answers end with it, where trees would be deeper than what is left.
+  const options = { contextLength: 64, pageSize: 4, prefixCache: false };
+  await withDrafts(LARGE, options, async (plain, drafted) => {
+    const requests = [1, 0.7].map((temperature, seed) => ({
+      messages: STORY,
+      sampling: { temperature: seed * temperature, seed, maxNewTokens: 56, ignoreEos: true },
+      logprobs: { topCount: 2 },
+    }));
+    const want = onlyAnswers(await answers(plain, requests));
+    const watch = new StepWatch();
+    expect(onlyAnswers(await answers(drafted, requests))).toEqual(want);
+    watch.stop();
+    const trees = watch.steps.filter(({ hasTrees }) => hasTrees);
+    const ahead = trees.filter((step) => step.continued.length > 0 && step.ahead > 0);
+    expect(ahead.length).toBeGreaterThan(trees.length / 2);
   });
 });
 
