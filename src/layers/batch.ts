@@ -104,6 +104,8 @@ export interface DraftStep {
   readonly nodes: number;
   /** Splits of the longest of them. */
   readonly splits: number;
+  /** How the network's attention is cut over the step's rows, where it is in another way than the target's. */
+  readonly cut?: Pick<Step, "passes" | "decodeSplits"> | undefined;
   /** Where drafts stand among the ids that the step leaves, and how many words they are. */
   readonly firstId: number;
   readonly idCount: number;

@@ -11,7 +11,7 @@
  */
 import { MAX_TREE_DEPTH, MAX_TREE_NODES } from "../../kernels/attention/tree_paths.ts";
 import { KernelError } from "../errors.ts";
-import type { BatchSequence, DraftTree } from "./batch.ts";
+import type { Batch, BatchSequence, DraftTree } from "./batch.ts";
 
 export { MAX_TREE_DEPTH, MAX_TREE_NODES };
 
@@ -53,6 +53,15 @@ export function keysSeen({
     deepest = Math.max(deepest, depths[node]!);
   }
   return position + deepest + 1;
+}
+
+/** Keys that the longest of a batch's generated sequences sees at most. */
+export function longestOf({ sequences }: Pick<Batch, "sequences">): number {
+  let longest = 1;
+  for (const sequence of sequences) {
+    if (sequence.phase !== "prefill") longest = Math.max(longest, keysSeen(sequence));
+  }
+  return longest;
 }
 
 /** Whether its rows follow paths of a tree, which the host or only the GPU knows. */

@@ -9,6 +9,7 @@ import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import {
+  type AttentionCut,
   ITEM_WORDS,
   maxPasses,
   type PassGeometry,
@@ -45,6 +46,8 @@ export interface StepTensors {
   readonly keySlots: Tensor;
   /** `[maxPasses * maxRows, 8]` u32 */
   readonly items: Tensor;
+  /** The same for a draft network that reads the cache itself; only where it is cut in another way */
+  readonly draftItems: Tensor | undefined;
   /** `[maxRows, 2]` u32: decode rows that share reads; only where they do */
   readonly rowGroups: Tensor | undefined;
   /** `[maxRows]` u32: rows whose logits are wanted */
@@ -70,6 +73,8 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly maxTreeNodes: number;
   /** Rows that follow paths and that the GPU drafts itself. Default 0. */
   readonly maxDraftRows?: number;
+  /** How a draft network's attention is cut. Default: as the target's. */
+  readonly draftCut?: AttentionCut | undefined;
 }
 
 export function allocateStepTensors(
@@ -89,6 +94,7 @@ export function allocateStepTensors(
     takesTrees,
     keySlots: allocate(Math.max(passes * capacity, 1), "key slots"),
     items: allocate(passes * maxRows * ITEM_WORDS, "prefill items"),
+    draftItems: options.draftCut && allocate(maxRows * ITEM_WORDS, "draft prefill items"),
     rowGroups: sharesReads ? allocate(maxRows * GROUP_WORDS, "row groups") : undefined,
     logitRows: allocate(maxRows, "logit rows"),
     sampled: allocate(maxRows + options.maxDraftIds, "sampled ids"),
@@ -109,6 +115,8 @@ const hiddenStrideOf = ({ hiddenSize }: Pick<StepTensorsOptions, "hiddenSize">) 
 export class StepInputs {
   readonly tensors: StepTensors;
   readonly prefill: PrefillPasses;
+  /** Where a draft network's attention is cut in its own way. */
+  readonly draftPrefill: PrefillPasses | undefined;
   /** Groups of the last batch's decode rows; 0 where each row reads for itself. */
   groupCount = 0;
   readonly #groups: Uint32Array<ArrayBuffer>;
@@ -136,6 +144,8 @@ export class StepInputs {
     const pageEntries = maxSequences * maxPages;
     this.tensors = allocateStepTensors(memory, options);
     this.prefill = new PrefillPasses(options);
+    const { draftCut } = options;
+    this.draftPrefill = draftCut && new PrefillPasses({ ...options, ...draftCut, capacity: 0 });
     this.#device = device;
     this.#pageSize = options.pageSize;
     this.#capacity = capacity;
@@ -255,6 +265,9 @@ export class StepInputs {
   #writePasses({ sequences }: Batch): void {
     const { prefill, tensors } = this;
     prefill.fill(sequences);
+    const { draftPrefill: own } = this;
+    own?.fill(sequences);
+    if (own) this.#send(tensors.draftItems!, own.items, own.itemCount * ITEM_WORDS);
     const { passes, keySlots, items, itemCount } = prefill;
     if (passes.length === 0) return;
     const last = passes.length - 1;

@@ -249,10 +249,10 @@ describe("what does not go together is refused, with what it is", () => {
       "of its tokens have other texts than the model's; token ",
     ],
     [
-      "another attention",
+      "latent attention that the target has not",
       () => syntheticSource(tinyDeepseek(), 8),
       UnsupportedError,
-      "of a model with another attention than the target's",
+      "of a model with another latent attention than the target's",
     ],
     [
       "a tensor that no part of it wants",

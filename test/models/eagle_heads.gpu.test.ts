@@ -5,11 +5,13 @@
 import { describe, expect, test } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { DraftTreeShape } from "../../src/speculation/draft_tree_shape.ts";
+import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
-import { ReferenceEagle } from "../support/reference/reference_eagle.ts";
+import { ReferenceDeepseek } from "../support/reference/reference_deepseek.ts";
+import { ReferenceEagle, type ReferenceTarget } from "../support/reference/reference_eagle.ts";
 import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
 import { expectedTree, expectTrees } from "./expected_trees.ts";
 
@@ -18,12 +20,26 @@ const PROMPTS = [
   [5, 70, 104, 200, 32, 17, 88],
   [9, 109, 35],
 ];
-const target = () => randomGqa({ seed: 3, config: { num_hidden_layers: 4 } });
+const grouped = {
+  source: () => randomGqa({ seed: 3, config: { num_hidden_layers: 4 } }),
+  reference: ReferenceGqa.open,
+};
+/** Its prompts read expanded keys, those of heads the cache itself. */
+const latent = {
+  source: () => randomDeepseek({ seed: 3, config: { num_hidden_layers: 4 } }),
+  reference: ReferenceDeepseek.open,
+};
+const OF_LATENT = { hidden_size: 136, vocab_size: 264 };
 const EAGLE = { generation: "EAGLE" } as const;
 const EAGLE3 = { generation: "EAGLE3" } as const;
 
+interface HeadCase extends RandomEagle {
+  /** Default: grouped-query attention. */
+  readonly target?: typeof grouped | typeof latent;
+}
+
 /** Each differs from the usual in one respect. */
-const CASES: readonly (readonly [string, RandomEagle])[] = [
+const CASES: readonly (readonly [string, HeadCase])[] = [
   ["EAGLE", EAGLE],
   [
     "EAGLE, biases of Qwen2 and of the first projection",
@@ -50,6 +66,8 @@ const CASES: readonly (readonly [string, RandomEagle])[] = [
     },
   ],
   ["EAGLE-3 with the target's output head", { ...EAGLE3, config: { draft_vocab_size: null } }],
+  ["EAGLE for latent attention", { ...EAGLE, config: OF_LATENT, target: latent }],
+  ["EAGLE-3 for latent attention", { ...EAGLE3, config: OF_LATENT, target: latent }],
 ];
 
 const speculation = (algorithm: "EAGLE" | "EAGLE3") =>
@@ -61,10 +79,10 @@ function differenceOf(got: Float32Array, want: Float64Array): number {
   return Math.max(...want.map((value, i) => Math.abs(value - got[i]!))) / spread;
 }
 
-async function open(options: RandomEagle, more: object = {}) {
+async function open({ target = grouped, ...options }: HeadCase, more: object = {}) {
   const head = randomEagle({ seed: 6, ...options });
   const exact = { cacheDtype: "f32", quantizeActivations: false } as const;
-  const session = await ModelSession.open(target(), {
+  const session = await ModelSession.open(target.source(), {
     ...exact,
     pageSize: 4,
     speculation: speculation(options.generation),
@@ -72,7 +90,7 @@ async function open(options: RandomEagle, more: object = {}) {
     ...more,
   });
   const rounding = { positions: 1024 };
-  const reference = await ReferenceGqa.open(target(), rounding);
+  const reference: ReferenceTarget = await target.reference(target.source(), rounding);
   return { session, reference: await ReferenceEagle.open(reference, head, rounding) };
 }
 
@@ -122,6 +140,32 @@ describe.each(CASES)("%s", (_, options) => {
     }
     session.close();
   });
+});
+
+test("a head whose attention has other splits than the target's reads keys behind its first one", async () => {
+  // So wide that a split of the target has 2048 keys; the head's have 256.
+  const heads = { num_attention_heads: 32, num_key_value_heads: 32 };
+  const wide = { ...heads, kv_lora_rank: 512, num_hidden_layers: 1 };
+  const session = await ModelSession.open(randomDeepseek({ seed: 4, config: wide }), {
+    ...{ cacheDtype: "f32", quantizeActivations: false, speculation: speculation("EAGLE") },
+    draftModel: randomEagle({ seed: 6, ...EAGLE, config: OF_LATENT }),
+    maxRowsPerStep: 264,
+  });
+  const tokens = Array.from({ length: 259 }, (_, i) => 3 + ((i * i * 7) % 250));
+  const given = { steps: 1, keepsLogits: true };
+  // Rows of prompts read all keys at once, generated ones split by split.
+  const prompt = { sequence: session.sequence(tokens), phase: "prefill" } as const;
+  await session.draft([{ ...prompt, count: tokens.length }], given);
+  const [want] = await session.draftLogits(1);
+  const sequence = session.sequence(tokens);
+  await session.draft([{ sequence, phase: "prefill", count: 254 }], given);
+  while (sequence.computed < tokens.length) {
+    const knowsNext = sequence.computed + 1 < tokens.length;
+    await session.draft([{ sequence, phase: "decode", count: 1 }], { ...given, knowsNext });
+  }
+  const [got] = await session.draftLogits(1);
+  expect(differenceOf(got!, Float64Array.from(want!))).toBeLessThan(2e-5);
+  session.close();
 });
 
 test.each([EAGLE, EAGLE3])("$generation drafts the same in any form of steps", async (options) => {

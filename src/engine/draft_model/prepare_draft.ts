@@ -10,6 +10,7 @@ import { detectQuantization } from "../../checkpoint/quantization_config/detect_
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { CheckpointError, UnsupportedError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
+import type { AttentionCut } from "../../layers/attention/prefill_passes.ts";
 import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { type DraftDefinition, defineDraft } from "../../models/drafts/draft_definition.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
@@ -29,6 +30,8 @@ export interface PreparedDraft {
   readonly checkpoint: Checkpoint;
   readonly cacheShape: KvCacheShape;
   readonly weightBytes: number;
+  /** How its attention is cut, where the target's is cut in another way. */
+  readonly cut: AttentionCut | undefined;
   /** Lays it out in memory. */
   create(options: DraftOptions): DraftNetwork;
 }
@@ -71,7 +74,7 @@ function named(error: unknown, { name }: WeightSource): unknown {
  * Reads no weight and allocates nothing.
  *
  * @throws {CheckpointError} naming a tensor that is missing, or that no part of the draft wants.
- * @throws {UnsupportedError} when its attention cannot share the steps of the target's.
+ * @throws {UnsupportedError} when its prompts need a workspace that the target's have not.
  */
 export function prepareDraft(
   { checkpoint, definition, formats }: OpenedDraft,
@@ -79,7 +82,7 @@ export function prepareDraft(
   options: Omit<DraftOptions, "memory" | "prefillCapacity">,
   limits: MemoryLimits,
 ): PreparedDraft {
-  requireSameSteps(definition.shape, shape);
+  const cut = cutOf(definition.shape, shape);
   const memory = new DeviceMemory(limits);
   // Nothing that is counted depends on the capacity.
   const counted = { ...options, memory, formats: formats(), prefillCapacity: 0 };
@@ -93,6 +96,7 @@ export function prepareDraft(
     checkpoint,
     cacheShape: kvCacheShape(definition.shape, options.cacheDtype),
     weightBytes: memory.bytes("weights"),
+    cut,
     create: (own) => definition.create({ ...own, formats: formats() }, shape),
   };
 }
@@ -100,15 +104,18 @@ export function prepareDraft(
 /** What cuts a step into launches of attention. */
 type StepShape = Pick<ModelShape, "expandedEntry" | "prefillRowTile" | "splitLength">;
 
-function requireSameSteps(draft: StepShape, target: StepShape): void {
+function cutOf(draft: StepShape, target: StepShape): AttentionCut | undefined {
   const isSame =
     (draft.expandedEntry === undefined) === (target.expandedEntry === undefined) &&
     draft.prefillRowTile === target.prefillRowTile &&
     draft.splitLength === target.splitLength;
-  if (isSame) return;
+  if (isSame) return undefined;
+  if (draft.expandedEntry === undefined) {
+    return { splitLength: draft.splitLength, rowTile: draft.prefillRowTile };
+  }
   throw new UnsupportedError(
-    "speculation.draftModelPath of a model with another attention than the target's",
-    "both share the steps that attention is cut into",
+    "speculation.draftModelPath of a model with another latent attention than the target's",
+    "its prompts are expanded in a workspace of the target's cut",
     { field: "speculation.draftModelPath" },
   );
 }

@@ -121,6 +121,7 @@ export async function prepareLoad(
   const sizes = {
     ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),
     maxTreeNodes,
+    draftCut: draft?.cut,
   };
   const { contextLength, prefillCapacity } = sizes;
   const bound = { ...modelOptions, contextLength, prefillCapacity };

@@ -4,6 +4,7 @@
  * @module
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
+import type { AttentionCut } from "../../layers/attention/prefill_passes.ts";
 import type { StepTensorsOptions } from "../../layers/step_tensors.ts";
 import type { DraftTreeSizes } from "../../layers/tree_tensors.ts";
 import type { ModelShape } from "../../models/model.ts";
@@ -29,6 +30,8 @@ export interface BatchLimits {
   readonly maxTreeNodes?: number | undefined;
   /** The trees that steps draft themselves. Default: drafts follow each other. */
   readonly tree?: DraftTreeSizes | undefined;
+  /** How the attention of a model that drafts is cut. Default: as the target's. */
+  readonly draftCut?: AttentionCut | undefined;
 }
 
 export function stepTensorSizes(
@@ -55,6 +58,7 @@ export function stepTensorSizes(
     paddingSlot: cache.slots,
     sharesReads: options.sharesReads,
     maxTreeNodes,
+    draftCut: options.draftCut,
   };
 }
 

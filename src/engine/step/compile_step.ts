@@ -73,10 +73,12 @@ export function compileStep(
   const bindDrafts = model.compile(plan, { inputs, cache, logits, logitsStride, captures });
   const { maxPages } = stepTensorSizes(options, cache);
   const padding = { slot: cache.slots, page: maxSequences * maxPages };
+  const { draftItems: items = inputs.items } = inputs;
+  const own = { ...inputs, items };
   const compileDrafts =
     drafts &&
     bindDrafts(
-      { inputs, drafts, padding, target: cache, cache: draft?.cache, captures },
+      { inputs: own, drafts, padding, target: cache, cache: draft?.cache, captures },
       draft?.network,
     );
   sampler.compile(plan);

@@ -11,7 +11,7 @@ import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
-import { isTree, keysSeen } from "../../layers/draft_tree.ts";
+import { isTree, longestOf } from "../../layers/draft_tree.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -207,7 +207,6 @@ export class ModelRunner implements StepRunner {
     step.decodesOne = true;
     step.hasTrees = false;
     step.continues = false;
-    let longest = 1;
     for (const sequence of batch.sequences) {
       const { phase, queryLength, continues } = sequence;
       if (phase === "prefill") continue;
@@ -215,10 +214,9 @@ export class ModelRunner implements StepRunner {
       step.decodesOne &&= queryLength <= 1 && !isTree(sequence);
       step.hasTrees ||= isTree(sequence);
       step.continues ||= continues !== undefined;
-      longest = Math.max(longest, keysSeen(sequence));
     }
     this.#requireRoom(step);
-    step.decodeSplits = Math.ceil(longest / this.#splitLength);
+    step.decodeSplits = Math.ceil(longestOf(batch) / this.#splitLength);
     this.#inputs.write(batch, padding);
     step.decodeGroups = this.#inputs.groupCount;
     const { timer } = this.recorder;
@@ -230,6 +228,7 @@ export class ModelRunner implements StepRunner {
       sampled: logitRows.sampled,
       padding: { rows: padding, sequences: bucket?.sequences ?? 0 },
       findsBest: !seesAll && this.#findsBest,
+      passes: this.#inputs.draftPrefill?.passes,
     });
     return bucket === undefined ? undefined : this.#recordingFor(step);
   }
@@ -303,6 +302,7 @@ function isKeptFor(kept: KeptStep, step: Step): boolean {
     kept.logitRows === step.logitRows &&
     kept.onlyBest === step.onlyBest &&
     kept.draft?.splits === step.draft?.splits &&
+    kept.draft?.cut?.decodeSplits === step.draft?.cut?.decodeSplits &&
     kept.draft?.firstId === step.draft?.firstId &&
     kept.draft?.draws === step.draft?.draws &&
     kept.draft?.onlyBest === step.draft?.onlyBest

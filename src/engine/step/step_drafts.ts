@@ -5,8 +5,9 @@
  */
 import { poolStart } from "../../../kernels/speculation/trees/grow_beams.ts";
 import { KernelError } from "../../errors.ts";
-import type { Batch, DraftedSequence, DraftStep } from "../../layers/batch.ts";
+import type { Batch, DraftedSequence, DraftStep, Step } from "../../layers/batch.ts";
 import { DraftInputs, type DraftTensors } from "../../layers/draft_tensors.ts";
+import { longestOf } from "../../layers/draft_tree.ts";
 import { TreeInputs } from "../../layers/tree_tensors.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { BatchLimits } from "./batch_limits.ts";
@@ -59,11 +60,14 @@ export class StepDrafts {
       sampled,
       padding,
       findsBest,
+      passes,
     }: {
       /** How each of the sampled rows of logits is drawn. */
       readonly sampled: readonly SampledRow[];
       readonly padding: DraftPadding;
       readonly findsBest: boolean;
+      /** How the network's attention is cut, where the target's is cut in another way. */
+      readonly passes?: Step["passes"] | undefined;
     },
   ): DraftStep | undefined {
     const { sequences, sources, logitRows, nextSources } = batch;
@@ -77,15 +81,17 @@ export class StepDrafts {
     }
     this.#inputs.writeSources(nextSources, padding.rows);
     const firstId = logitRows.length + padding.rows;
+    const cut = passes && { passes, decodeSplits: this.#splitsOf(longestOf(batch)) };
     if (request === undefined || request.sequences.length === 0) {
-      const none = { sequences: 0, steps: 0, nodes: 0, splits: 1, firstId, idCount: 0 };
+      const none = { sequences: 0, steps: 0, nodes: 0, splits: 1, cut, firstId, idCount: 0 };
       return { ...none, draws: false, onlyBest: findsBest };
     }
     const { steps, sequences: drafted } = request;
     this.#check(steps, drafted.length);
     const filled = padding.rows > 0 ? Math.max(padding.sequences, drafted.length) : drafted.length;
     const more = { count: filled - drafted.length, logitRow: logitRows.length };
-    const step = { sequences: filled, steps, splits: this.#splitsOf(sequences, request), firstId };
+    const splits = this.#splitsOf(keysOfDrafts(sequences, request));
+    const step = { sequences: filled, steps, splits, cut, firstId };
     const { tree } = this.#limits;
     if (tree !== undefined) {
       this.#trees!.write(batch, drafted, more);
@@ -114,17 +120,10 @@ export class StepDrafts {
     (this.#trees ?? this.#inputs).writeContinued(batch, before, padding);
   }
 
-  /** Splits of the longest of the sequences when the last draft is made. */
-  #splitsOf(sequences: Batch["sequences"], { steps, sequences: drafted }: DraftRequest): number {
-    let longest = 1;
-    for (const { sequence } of drafted) {
-      const { position, queryLength, continues } = sequences[sequence]!;
-      const slack = continues?.slack ?? 0;
-      // The last draft of a model that starts from the token drawn comes from one position more.
-      longest = Math.max(longest, position + slack + queryLength + steps);
-    }
-    const keys = Math.min(longest, this.#limits.contextLength);
-    return Math.ceil(keys / this.#limits.shape.splitLength);
+  /** Splits of so many keys, of which the context has no more than it is long. */
+  #splitsOf(longest: number): number {
+    const { shape, draftCut = shape, contextLength } = this.#limits;
+    return Math.ceil(Math.min(longest, contextLength) / draftCut.splitLength);
   }
 
   #check(steps: number, sequences: number): void {
@@ -134,6 +133,21 @@ export class StepDrafts {
       throw new KernelError("drafts", `${asked}, of at most ${maxDrafts} and ${maxSequences}`);
     }
   }
+}
+
+/** Keys of the longest of the sequences when the last draft is made. */
+function keysOfDrafts(
+  sequences: Batch["sequences"],
+  { steps, sequences: drafted }: DraftRequest,
+): number {
+  let longest = 1;
+  for (const { sequence } of drafted) {
+    const { position, queryLength, continues } = sequences[sequence]!;
+    const slack = continues?.slack ?? 0;
+    // The last draft of a model that starts from the token drawn comes from one position more.
+    longest = Math.max(longest, position + slack + queryLength + steps);
+  }
+  return longest;
 }
 
 /** Of each sequence that asked, in order, its drafts; those of a tree are tokens, then parents. */

@@ -22,17 +22,21 @@ import type { BatchSequence, PrefillPass } from "../batch.ts";
 
 export const ITEM_WORDS = 8;
 
-export interface PassGeometry {
-  readonly pageSize: number;
+/** How attention that reads the cache itself cuts a step. */
+export interface AttentionCut {
   /** Keys of one split. */
   readonly splitLength: number;
+  /** Rows of one work item at most. */
+  readonly rowTile: number;
+}
+
+export interface PassGeometry extends AttentionCut {
+  readonly pageSize: number;
   /**
    * Entries the workspace holds; a multiple of `splitLength`. 0: attention reads the cache itself,
    * and one pass over all rows is enough.
    */
   readonly capacity: number;
-  /** Rows of one work item at most. */
-  readonly rowTile: number;
   /** Rows of one batch at most. */
   readonly maxRows: number;
   /** Keys that the prompt rows of one batch look at in all, at most. */

@@ -6,7 +6,12 @@
 import type { Plan } from "../../gpu/plan.ts";
 import type { Step } from "../../layers/batch.ts";
 import type { DraftNetwork } from "./draft_network.ts";
-import { compileChain, compileProposal, type DraftOptions } from "./draft_proposal.ts";
+import {
+  compileChain,
+  compileProposal,
+  type DraftOptions,
+  enteringPart,
+} from "./draft_proposal.ts";
 import { compileOwnTrees, compileTrees } from "./tree_proposal.ts";
 
 /**
@@ -26,7 +31,7 @@ export function bindDrafts(
     return () =>
       trees === undefined ? compileProposal(plan, choice) : compileTrees(plan, choice, trees);
   }
-  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+  plan.within(enteringPart(), () => {
     plan.group("draft layers");
     launches.compileRows("step");
   });

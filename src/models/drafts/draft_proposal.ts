@@ -18,7 +18,7 @@ import { sample } from "../../../kernels/sampling/sample.ts";
 import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../../kernels/speculation/advance_rows.ts";
 import { startRows } from "../../../kernels/speculation/start_rows.ts";
-import type { Plan } from "../../gpu/plan.ts";
+import type { Plan, RepeatedPart } from "../../gpu/plan.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { DraftBinding } from "../model_options.ts";
 import type { DraftLaunches, DraftTarget } from "./draft_network.ts";
@@ -41,13 +41,22 @@ export interface Choice extends DraftOptions {
   readonly launches: DraftLaunches;
 }
 
+/** The rows of a step that enter the network's cache, with its attention cut as the network's is. */
+export function enteringPart(): RepeatedPart<Step> {
+  const own: Step = { ...EMPTY_STEP };
+  return {
+    times: ({ draft }) => (draft === undefined ? 0 : 1),
+    stepOf: (step) => Object.assign(own, step, step.draft?.cut),
+  };
+}
+
 /** Adds the launches of a network whose rows enter with the tokens behind them. */
 export function compileProposal(plan: Plan<Step>, choice: Choice): void {
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const propose = bindProposal(plan, choice);
   const stepOf = chainSteps();
-  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+  plan.within(enteringPart(), () => {
     plan.group("draft layer");
     const compileHidden = launches.compileRows("step");
     plan.within({ times: ({ draft }) => (draft!.steps > 0 ? 1 : 0) }, () => {

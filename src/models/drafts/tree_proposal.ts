@@ -26,7 +26,7 @@ import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { TreeTensors } from "../../layers/tree_tensors.ts";
 import type { DraftBinding } from "../model_options.ts";
 import { ofEach } from "./draft_network.ts";
-import type { Choice } from "./draft_proposal.ts";
+import { type Choice, enteringPart } from "./draft_proposal.ts";
 
 const WORD_BYTES = 4;
 
@@ -43,7 +43,7 @@ export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensor
   const { topk } = trees;
   const addLogits = bindLogits(plan, choice);
   const beamsOf = ({ draft }: Step) => draft!.sequences * topk;
-  plan.within({ times: ({ draft }) => (draft === undefined ? 0 : 1) }, () => {
+  plan.within(enteringPart(), () => {
     plan.group("draft layer");
     const compileHidden = launches.compileRows("step");
     plan.within({ times: once }, () => {

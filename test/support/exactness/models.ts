@@ -36,8 +36,9 @@ export interface ExactModel {
 }
 
 /** Latent attention and experts. */
-export const tinyDeepseek = () =>
+export const tinyDeepseek = (layers?: number) =>
   deepseekV2({
+    ...(layers !== undefined && { num_hidden_layers: layers }),
     hidden_size: 64,
     intermediate_size: 64,
     kv_lora_rank: 32,
@@ -126,5 +127,18 @@ export const EXACT_MODELS: readonly ExactModel[] = [
     open: opener(() => syntheticSource(tinyLlama(), 10)),
     vocabularySize: 512,
     oneForm: true,
+  },
+  {
+    name: "latent attention that heads of grouped-query attention draft for",
+    draftModel: otherLatent,
+    head: (generation) =>
+      randomEagle({
+        generation,
+        config: { ...LLAMA_SIZES, ...LLAMA_HEADS, num_hidden_layers: 1 },
+      }),
+    open: (options) =>
+      opener(() => syntheticSource(tinyDeepseek(4), 8))({ cacheDtype: "f32", ...options }),
+    vocabularySize: 512,
+    oneForm: false,
   },
 ];

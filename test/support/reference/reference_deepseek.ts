@@ -104,9 +104,24 @@ export class ReferenceDeepseek {
 
   /** Log-probabilities of the whole vocabulary after each token. */
   logProbabilities(tokens: readonly number[]): Row[] {
-    const embedding = this.#tensor("model.embed_tokens.weight");
-    const hidden = tokens.map((token) => rowOf(embedding, token).slice());
+    return this.states(tokens).final.map((row) => logSoftmax(this.head(row)));
+  }
+
+  embedding(token: number): Row {
+    return rowOf(this.#tensor("model.embed_tokens.weight"), token).slice();
+  }
+
+  head(row: Row): Row {
+    const head = this.#config.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
+    return this.#linear(row, head);
+  }
+
+  /** Rows in front of each layer, and behind the final norm. */
+  states(tokens: readonly number[]): { readonly layers: Row[][]; readonly final: Row[] } {
+    const hidden = tokens.map((token) => this.embedding(token));
+    const layers: Row[][] = [];
     for (let layer = 0; layer < this.#config.num_hidden_layers; layer++) {
+      layers.push(hidden.map((row) => row.slice()));
       const name = `model.layers.${layer}`;
       const normed = hidden.map((row) => this.#norm(row, `${name}.input_layernorm`));
       this.#attention(normed, `${name}.self_attn`).forEach((row, i) => {
@@ -117,8 +132,7 @@ export class ReferenceDeepseek {
         addTo(row, this.#feedForward(input, layer), 1);
       }
     }
-    const head = this.#config.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
-    return hidden.map((row) => logSoftmax(this.#linear(this.#norm(row, "model.norm"), head)));
+    return { layers, final: hidden.map((row) => this.#norm(row, "model.norm")) };
   }
 
   #attention(normed: readonly Row[], name: string): Row[] {

@@ -24,13 +24,20 @@ interface HeadRow {
 
 const joined = (...rows: readonly Row[]) => Float64Array.from(rows.flatMap((row) => [...row]));
 
+/** A model of any attention that a head is for. */
+export interface ReferenceTarget {
+  embedding(token: number): Row;
+  head(row: Row): Row;
+  states(tokens: readonly number[]): { readonly layers: Row[][]; readonly final: Row[] };
+}
+
 export class ReferenceEagle {
-  readonly #target: ReferenceGqa;
+  readonly #target: ReferenceTarget;
   readonly #layer: ReferenceGqa;
   readonly #config: HeadConfig;
   readonly #isThird: boolean;
 
-  constructor(target: ReferenceGqa, layer: ReferenceGqa, config: HeadConfig) {
+  constructor(target: ReferenceTarget, layer: ReferenceGqa, config: HeadConfig) {
     this.#target = target;
     this.#layer = layer;
     this.#config = config;
@@ -38,7 +45,7 @@ export class ReferenceEagle {
   }
 
   static async open(
-    target: ReferenceGqa,
+    target: ReferenceTarget,
     source: WeightSource,
     options: GqaReferenceOptions,
   ): Promise<ReferenceEagle> {
