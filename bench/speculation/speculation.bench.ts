@@ -45,14 +45,16 @@ interface Setting {
   readonly speculation?: SpeculationOptions;
   /** Default: the embedded model. */
   readonly source?: WeightSource;
+  readonly draftModel?: WeightSource;
 }
 
 /** Engines that answer the same prompts side by side; the first has no drafts. */
 async function openEngines(settings: readonly Setting[]): Promise<readonly Engine[]> {
   const engines: Engine[] = [];
-  for (const { speculation, source = folderSource(EMBEDDED_MODEL) } of settings) {
+  for (const { speculation, source = folderSource(EMBEDDED_MODEL), draftModel } of settings) {
     const given = { device, maxRowsPerStep: 256, maxTotalTokens: 8192, triesInvariance: false };
-    engines.push(await Engine.load(source, { ...given, ...(speculation && { speculation }) }));
+    const drafts = { ...(speculation && { speculation }), ...(draftModel && { draftModel }) };
+    engines.push(await Engine.load(source, { ...given, ...drafts }));
   }
   return engines;
 }
@@ -133,6 +135,33 @@ test("drafts of the checkpoint's module, 1 to 3 of them", async () => {
   expect(acceptLength(figures.at(-1)!)).toBeGreaterThanOrEqual(3.5);
   for (const engine of engines) await engine.close();
 }, 600_000);
+
+test("trees of drafts beside a chain as deep, of the checkpoint's module and of the model itself", async () => {
+  const by = (algorithm: "EAGLE" | "STANDALONE", eagleTopk: number, numDraftTokens: number) => {
+    const speculation = { algorithm, numSteps: DRAFTS, eagleTopk, numDraftTokens };
+    const shape = eagleTopk === 1 ? `${DRAFTS}` : `trees of ${numDraftTokens - 1}`;
+    const name = `${shape} by ${algorithm === "EAGLE" ? "MTP" : "the model"}`;
+    const draftModel = algorithm === "EAGLE" ? {} : { draftModel: folderSource(EMBEDDED_MODEL) };
+    return { name, speculation, ...draftModel };
+  };
+  const settings: Setting[] = [
+    { name: "no drafts" },
+    by("EAGLE", 1, DRAFTS + 1),
+    by("EAGLE", 2, 6),
+    by("EAGLE", 4, 12),
+    by("STANDALONE", 1, DRAFTS + 1),
+    by("STANDALONE", 2, 6),
+  ];
+  const engines = await openEngines(settings);
+  await compare(settings, engines, CHATS);
+  const lengths = engines.slice(1).map((engine) => acceptLength(engine.status().speculation!));
+  for (const [i, length] of lengths.entries()) {
+    console.log(`${settings[i + 1]!.name}: ${length.toFixed(2)} tokens a step`);
+  }
+  // A tree has the chain among its branches.
+  expect(lengths[2]).toBeGreaterThanOrEqual(lengths[0]! - 0.05);
+  for (const engine of engines) await engine.close();
+}, 900_000);
 
 test("as many drafts as pay, of the checkpoint's module, of one that predicts nothing, of n-grams", async () => {
   const source = await uselessDrafts(folderSource(EMBEDDED_MODEL), MODULE_LAYER);

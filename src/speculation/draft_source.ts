@@ -131,7 +131,8 @@ export function requireDraftFits(
   );
 }
 
-function kindOfDraft(architecture: string): DraftKind {
+/** What has a model of that architecture draft. */
+export function kindOfDraft(architecture: string): DraftKind {
   if (architecture.endsWith("Eagle3")) return "EAGLE3";
   return architecture.endsWith("Eagle") ? "EAGLE" : "STANDALONE";
 }

@@ -43,10 +43,7 @@ type DraftOptions = Omit<CreateOptions, "formats" | "drafts">;
  * @throws {CheckpointError | UnsupportedError} naming what is wrong with the draft's files, or not
  * supported in them.
  */
-export async function openDraft(
-  source: WeightSource | undefined,
-): Promise<OpenedDraft | undefined> {
-  if (source === undefined) return undefined;
+export async function openDraft(source: WeightSource): Promise<OpenedDraft> {
   try {
     const checkpoint = await Checkpoint.open(source);
     const { tensors } = checkpoint;

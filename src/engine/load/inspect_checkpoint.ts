@@ -27,6 +27,8 @@ import {
   type ModelDefinition,
   type ModelFacts,
 } from "../../models/model.ts";
+import { withExportedLayer } from "../draft_model/exported_layer.ts";
+import { type DraftReport, inspectDraft } from "../draft_model/inspect_draft.ts";
 import { MIN_CONTEXT } from "./memory_budget.ts";
 import {
   configFormats,
@@ -48,6 +50,8 @@ export interface InspectOptions {
   readonly contextLength?: number | undefined;
   /** Sequences of that length to be cached at once. Default 1. */
   readonly concurrency?: number | undefined;
+  /** A model that is to draft beside it, or an exported layer. Default: none. */
+  readonly draftModel?: WeightSource | undefined;
 }
 
 export interface CheckpointReport {
@@ -79,6 +83,8 @@ export interface CheckpointReport {
     readonly f32: number;
     readonly fp8: number;
   };
+  /** The model that is to draft beside it; absent without one, and where it is a layer of this one. */
+  readonly draft?: DraftReport;
   /** What the devices are asked to hold beside the weights. */
   readonly demand: Demand;
   readonly weights: readonly WeightsReport[];
@@ -95,7 +101,7 @@ export interface StoredBytes {
 export interface Demand {
   readonly contextLength: number;
   readonly concurrency: number;
-  /** BF16 keys and values of so many tokens. */
+  /** BF16 keys and values of so many tokens, those of the draft model among them. */
   readonly cacheBytes: number;
   readonly memFractionStatic: number;
 }
@@ -130,12 +136,15 @@ const PLAIN_DTYPES: ReadonlyMap<string, Dtype> = new Map([
 /**
  * @throws {CheckpointError | UnsupportedError} when config.json is missing, wrong or of a model that
  * is not supported. Missing or damaged weights are told in the report.
- * @throws {InvalidRequestError} naming an option that is out of range.
+ * @throws {InvalidRequestError} naming an option that is out of range, or a draft model that does not
+ * fit.
  */
 export async function inspectCheckpoint(
-  source: WeightSource,
-  options: InspectOptions = {},
+  given: WeightSource,
+  asked: InspectOptions = {},
 ): Promise<CheckpointReport> {
+  const speculation = { algorithm: "EAGLE" } as const;
+  const { source, options } = await withExportedLayer(given, { ...asked, speculation });
   const config = await readConfig(source);
   const plain = PLAIN_DTYPES.get(torchDtype(config) ?? "") ?? "BF16";
   const quantization = await detectQuantization(source, config);
@@ -143,7 +152,9 @@ export async function inspectCheckpoint(
   const { facts, shape } = definition;
   const { attention, experts, tiedEmbeddings } = facts;
   const perToken = (dtype: CacheDtype) => bytesPerToken(kvCacheShape(shape, dtype));
-  const demand = demandOf(options, shape.contextLength, perToken("bf16"));
+  const draft = options.draftModel && (await inspectDraft(options.draftModel, definition));
+  const tokenBytes = perToken("bf16") + (draft?.cacheBytesPerToken.bf16 ?? 0);
+  const demand = demandOf(options, shape.contextLength, tokenBytes);
   const opened = await open(source);
   const held = opened instanceof Checkpoint ? opened : undefined;
   const published = publish(definition, held, { quantization, plain });
@@ -168,8 +179,9 @@ export async function inspectCheckpoint(
       f32: perToken("f32"),
       fp8: perToken("fp8_e4m3"),
     },
+    ...(draft && { draft }),
     demand,
-    weights: weightsOf(published, definition, { demand, options }),
+    weights: weightsOf(published, definition, { demand, options, tokenBytes, draft }),
   };
 }
 
@@ -300,21 +312,30 @@ async function missingFiles(source: WeightSource): Promise<readonly string[]> {
 function weightsOf(
   { gpuBytes, problem, formats, uploads }: Published,
   definition: ModelDefinition,
-  { demand, options }: { readonly demand: Demand; readonly options: InspectOptions },
+  {
+    demand,
+    options,
+    tokenBytes,
+    draft,
+  }: {
+    readonly demand: Demand;
+    readonly options: InspectOptions;
+    readonly tokenBytes: number;
+    readonly draft: DraftReport | undefined;
+  },
 ): WeightsReport[] {
-  const { facts, shape } = definition;
   const { contextLength, concurrency, memFractionStatic } = demand;
   const memories = options.deviceMemory ?? DEVICE_MEMORIES;
   const devices = (weightBytes: number) =>
     memories.map((deviceMemory) => ({
       deviceMemory,
       fit: devicesFor({
-        weightBytes,
-        bytesPerToken: bytesPerToken(kvCacheShape(shape, "bf16")),
+        weightBytes: weightBytes + (draft?.gpuBytes ?? 0),
+        bytesPerToken: tokenBytes,
         tokens: contextLength * concurrency,
         deviceMemory,
         memFractionStatic,
-        attention: facts.attention,
+        attention: definition.facts.attention,
       }),
     }));
   const measured = (form: string, kind: WeightsReport["kind"], measure: () => number) => {

@@ -152,7 +152,7 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   const { communicator = ONE_RANK } = given;
   const defined = await defineModel(checkpoint, given.quantization, communicator);
   const { definition } = defined;
-  const opened = await openDraft(given.draftModel);
+  const opened = given.draftModel && (await openDraft(given.draftModel));
   const wanted = resolveOptions(given, { ...definition, draft: opened?.definition });
   const { maxDrafts: asked = wanted.draftSteps } = given;
   const maxDrafts = requireDrafts(definition, { maxDrafts: asked, draft: opened });

@@ -6,7 +6,7 @@
 
 import type { CheckpointReport, InspectOptions } from "../../engine/load/inspect_checkpoint.ts";
 import { EngineError } from "../../errors.ts";
-import { openFolder } from "../files.ts";
+import { type FolderSource, openFolder } from "../files.ts";
 import { CachedModel } from "../hub/hub_cache.ts";
 import { hubSettings } from "../hub/hub_settings.ts";
 import { MissingModelError, resolveModel } from "../hub/resolve_model.ts";
@@ -25,6 +25,12 @@ not all here, it tells what config.json alone can say, and ends with exit code 1
 /** A model that has been told about, and that no engine can load as it is. */
 class UnloadableModelError extends EngineError {
   readonly code = "invalid_checkpoint";
+}
+
+/** A model by its folder or id. */
+interface Named {
+  readonly path: string;
+  readonly revision: string | undefined;
 }
 
 /** A report, and why the model that it is of cannot be started. */
@@ -55,11 +61,14 @@ export async function inspectCommand(
   if (surplus !== undefined) {
     throw new OptionError(`Cannot use argument "${surplus}": one model is expected`);
   }
-  const { deviceMemory, json, revision, ...demand } = options;
+  const { deviceMemory, json, revision, ...others } = options;
+  const { speculativeDraftModelPath: path, speculativeDraftModelRevision, ...demand } = others;
   const deviceMemories = deviceMemory === undefined ? undefined : [deviceMemory];
+  const draft = path === undefined ? undefined : { path, revision: speculativeDraftModelRevision };
   const { report, obstacle } = await inspect(model, revision, {
     ...demand,
     deviceMemory: deviceMemories,
+    draft,
   });
   stdout.write(json ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report));
   if (obstacle !== undefined) throw obstacle;
@@ -68,19 +77,29 @@ export async function inspectCommand(
 async function inspect(
   model: string,
   revision: string | undefined,
-  options: InspectOptions,
+  { draft, ...options }: Omit<InspectOptions, "draftModel"> & { readonly draft: Named | undefined },
 ): Promise<Inspected> {
   const { folder, missing } = await find(model, revision);
   const { inspectCheckpoint } = await import("../../engine/load/inspect_checkpoint.ts");
   const source = await openFolder(folder, model);
+  let draftModel: FolderSource | undefined;
   try {
-    const report = await inspectCheckpoint(source, options);
+    draftModel = draft && (await openDraft(draft));
+    const report = await inspectCheckpoint(source, { ...options, draftModel });
     const { problem } = report;
     const damaged = problem === undefined ? undefined : new UnloadableModelError(problem);
     return { report, obstacle: missing ?? damaged };
   } finally {
     await source.close();
+    await draftModel?.close();
   }
+}
+
+/** Only one that is all here: without its headers nothing can be told of it. */
+async function openDraft({ path, revision }: Named): Promise<FolderSource> {
+  const revisionOption = "--speculative-draft-model-revision";
+  const wanted = { revision, revisionOption, withoutTokenizer: true };
+  return openFolder((await resolveModel(path, wanted)).folder, path);
 }
 
 /** Also of a model that is only partly in the cache. */

@@ -49,12 +49,20 @@ function factsOf(report: CheckpointReport): (readonly [label: string, value: str
       "KV cache",
       `${count(cache.bf16)} bytes per token (${count(cache.fp8)} in FP8, ${count(cache.f32)} in f32)`,
     ],
+    ...draftOf(report),
     ...state,
   ];
 }
 
 function draftLayersOf({ draftLayers }: CheckpointReport): string {
   return draftLayers === 0 ? "" : `, and ${draftLayers} that can draft (EAGLE)`;
+}
+
+function draftOf({ draft }: CheckpointReport): (readonly [label: string, value: string])[] {
+  if (draft === undefined) return [];
+  const { name, algorithm, architecture, gpuBytes, cacheBytesPerToken: cache } = draft;
+  const sizes = `${megabytes(gpuBytes)} of weights, ${count(cache.bf16)} bytes of cache per token`;
+  return [["Draft model", `${name} (${algorithm}, ${architecture}): ${sizes}`]];
 }
 
 function attentionOf({ attention }: CheckpointReport): string {
@@ -88,9 +96,10 @@ function storedOf({ total, byDtype, unused }: NonNullable<CheckpointReport["stor
   return `${megabytes(total)}: ${parts.join(", ")}${rest}`;
 }
 
-function formatWeights({ weights, demand }: CheckpointReport): string {
+function formatWeights({ weights, demand, draft }: CheckpointReport): string {
   const { contextLength, concurrency, cacheBytes, memFractionStatic } = demand;
   const sequences = concurrency === 1 ? "one sequence" : `${count(concurrency)} sequences`;
+  const whose = draft === undefined ? "weights" : "weights, those of the draft model,";
   const tokens = `${sequences} of ${count(contextLength)} tokens (${megabytes(cacheBytes)} of cache)`;
   const memories = weights.find(({ devices }) => devices.length > 0)?.devices ?? [];
   const sizes = memories.map(({ deviceMemory }) => memorySize(deviceMemory));
@@ -105,7 +114,7 @@ function formatWeights({ weights, demand }: CheckpointReport): string {
       sentence: row.problem,
     }),
   );
-  const title = `Devices for the weights and ${tokens}, ${memFractionStatic} of each one's memory:\n`;
+  const title = `Devices for the ${whose} and ${tokens}, ${memFractionStatic} of each one's memory:\n`;
   return `${title}${table([header, ...rows])}`;
 }
 

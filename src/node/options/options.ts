@@ -306,6 +306,8 @@ export const INSPECT_OPTIONS = {
     help: "sequences of that length to be cached at once",
     group: MEMORY,
   },
+  speculativeDraftModelPath: SPECULATION_OPTIONS.speculativeDraftModelPath,
+  speculativeDraftModelRevision: SPECULATION_OPTIONS.speculativeDraftModelRevision,
   json: {
     flags: ["--json"],
     kind: "flag",

@@ -1,0 +1,107 @@
+/**
+ * Where the time of a step that verifies three drafts goes, beside a step of one row: processor time of
+ * its launches by part of the step, each kind of launch without the others, and of whole steps.
+ *
+ * @module
+ */
+import "../support/driver_threads.ts";
+import { expect, test } from "vitest";
+import { EMBEDDED_MODEL } from "../../test/support/checkpoints/embedded_model.ts";
+import { folderSource } from "../../test/support/checkpoints/folder_source.ts";
+import { GREEDY, ModelSession } from "../../test/support/engines/model_session.ts";
+import { catchLaunches, kindsOfLaunches, timeKind } from "../support/launch_profile.ts";
+import { machine } from "../support/machine.ts";
+import { table } from "../support/table.ts";
+
+const ROWS = [1, 4];
+const ROUNDS = 30;
+/** Steps that are timed together. */
+const AT_ONCE = 10;
+/** The start of a chat of the model's own subjects. */
+const PROMPT = [0, 2027, 559, 36, 2028];
+/** A first token of an answer to it. */
+const FIRST = 40;
+/** By the folder of a kernel. */
+const PARTS: Readonly<Record<string, string>> = {
+  moe: "experts",
+  linear: "other linears, output head",
+  attention: "attention",
+  cache: "queries, cache entries",
+};
+const OTHERS = "norms, tokens";
+
+/** Processor time in microseconds, by part. */
+type Times = ReadonlyMap<string, number>;
+
+test("a step of 4 rows beside one of 1, by part", async () => {
+  console.log(machine());
+  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL), { pageSize: 16 });
+  const sequence = session.sequence(PROMPT);
+  await session.prefill(sequence);
+  // Rows of an answer want the experts that drafts of it do.
+  let next = FIRST;
+  for (let i = 0; i < Math.max(...ROWS); i++) {
+    sequence.tokens.push(next);
+    next = (await session.decodeBest([sequence]))[0]!;
+  }
+  const { runner } = session.loaded;
+  const position = PROMPT.length;
+  const steps = ROWS.map((count) => async () => {
+    const sources = Uint32Array.from(sequence.tokens.slice(position, position + count));
+    const rows = { queryStart: 0, queryLength: count, position };
+    const sequences = [{ phase: "decode" as const, ...rows, pageTable: sequence.pageTable }];
+    const logitRows = Uint32Array.from(sources.keys());
+    const sampled = [...sources].map((_, i) => ({ sampling: GREEDY, position: position + i + 1 }));
+    return runner.run({ sequences, sources, logitRows }, sampled);
+  });
+  const parts: Times[] = [];
+  for (const step of steps) parts.push(await partsOf(session, step));
+  const whole = await wholeOf(steps);
+  // The first row has the same token beside others.
+  const [one, four] = [await steps[0]!(), await steps[1]!()];
+  expect(four[0]).toBe(one[0]);
+  const rows = [...Object.values(PARTS), OTHERS].map((part) =>
+    line(
+      part,
+      parts.map((times) => times.get(part) ?? 0),
+    ),
+  );
+  const sums = parts.map((times) => [...times.values()].reduce((sum, time) => sum + time, 0));
+  rows.push(line("all launches", sums), line("whole steps", whole));
+  console.log(table(["processor time", "1 row", "4 rows", "ratio"], rows));
+  session.close();
+}, 300_000);
+
+const line = (name: string, [one, four]: readonly number[]) => [
+  name,
+  `${one!.toFixed(0)} us`,
+  `${four!.toFixed(0)} us`,
+  (four! / one!).toFixed(2),
+];
+
+/** What the launches of each part take, without the others. */
+async function partsOf({ loaded }: ModelSession, step: () => Promise<unknown>): Promise<Times> {
+  await step();
+  const times = new Map<string, number>();
+  for (const kind of kindsOfLaunches(await catchLaunches(loaded.runner.recorder, step))) {
+    // Lists of experts are what a step left there.
+    await step();
+    const part = PARTS[kind.label.split("/")[0]!] ?? OTHERS;
+    times.set(part, (times.get(part) ?? 0) + 1e6 * (await timeKind(kind)).cpuSeconds);
+  }
+  return times;
+}
+
+/** What whole steps take at best, in turns, one after another. */
+async function wholeOf(steps: readonly (() => Promise<unknown>)[]): Promise<readonly number[]> {
+  const least = steps.map(() => Number.POSITIVE_INFINITY);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [i, step] of steps.entries()) {
+      const before = process.cpuUsage();
+      for (let n = 0; n < AT_ONCE; n++) await step();
+      const { user, system } = process.cpuUsage(before);
+      least[i] = Math.min(least[i]!, (user + system) / AT_ONCE);
+    }
+  }
+  return least;
+}
