@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { thinkingLimitOf } from "../../../src/engine/sample/thinking_limit.ts";
 import type { GenerationRequest } from "../../../src/generation.ts";
+import { answer } from "../../support/engines/drafted_requests.ts";
 import { chat, complete, openEngine } from "../../support/engines/engine.ts";
 
 const thinking = { begin: "<think>", end: "</think>", isOpen: true };
@@ -13,6 +14,8 @@ const sampling = {
   shownSpecialTokens: [thinking.begin, thinking.end],
 };
 const asked = { messages, thinking, sampling, templateVariables: { thinking: true } };
+
+const TREES = "with trees of drafts in mixed steps";
 
 describe("the engine", () => {
   const engines: Record<string, Engine> = {};
@@ -34,6 +37,10 @@ describe("the engine", () => {
         numDraftTokens: 4,
       },
     });
+    engines[TREES] = await openEngine({
+      ...{ mixedChunks: true, chunkedPrefillSize: 16, pageSize: 4 },
+      speculation: { algorithm: "EAGLE", numSteps: 3, eagleTopk: 2, numDraftTokens: 6 },
+    });
     [end] = (await engines.plain.tokenize({ prompt: thinking.end, addSpecialTokens: false })) as [
       number,
     ];
@@ -50,7 +57,8 @@ describe("the engine", () => {
     more: Partial<GenerationRequest> = {},
   ) => complete(engines[name]!, { ...asked, ...more, maxThinkingTokens });
 
-  test.each(["plain", "with drafts of n-grams", "with drafts of its module"])(
+  const drafting = ["with drafts of n-grams", "with drafts of its module", TREES];
+  test.each(["plain", ...drafting])(
     "%s ends a thought behind its limit, and no sooner",
     async (name) => {
       for (const limit of [0, 2, 7]) {
@@ -87,6 +95,31 @@ describe("the engine", () => {
     expect(tokens.indexOf(end)).toBe(4);
     expect(text).toMatch(/<\/think>\n*[0-9]{2}$/);
   });
+
+  test.each(drafting)(
+    "%s ends thoughts beside grammars, penalties and prompts alike",
+    async (name) => {
+      const requests: { readonly limit: number; readonly more: Partial<GenerationRequest> }[] = [
+        { limit: 7, more: { logprobs: { topCount: 2 } } },
+        { limit: 4, more: { sampling: { ...sampling, regex: "[0-9]{2}" } } },
+        { limit: 5, more: { sampling: { ...sampling, maxNewTokens: 24, frequencyPenalty: 0.3 } } },
+        {
+          limit: 3,
+          more: { sampling: { ...sampling, temperature: 0.8, seed: 5, jsonSchema: {} } },
+        },
+        { limit: 0, more: { messages: chat(`Repeat after me: ${"apple river ".repeat(8)}`) } },
+      ];
+      const answers = (engine: string) =>
+        Promise.all(
+          requests.map(async ({ limit: maxThinkingTokens, more }) => {
+            const request = { ...asked, ...more, maxThinkingTokens };
+            return (await answer(engines[engine]!, request)).answer;
+          }),
+        );
+      expect(await answers(name)).toEqual(await answers("plain"));
+      expect(engines[name]!.status().speculation!.acceptedDrafts).toBeGreaterThan(0);
+    },
+  );
 
   test("is one step a token where log-probabilities are told", async () => {
     const { tokens, last } = await limited("plain", 3, { logprobs: {} });
