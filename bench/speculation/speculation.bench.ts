@@ -77,9 +77,10 @@ async function compare(
   settings: readonly Setting[],
   engines: readonly Engine[],
   contents: readonly string[],
+  batches: readonly number[] = BATCHES,
 ): Promise<void> {
   const rows: string[][] = [];
-  for (const batch of BATCHES) {
+  for (const batch of batches) {
     const prompts = Array.from({ length: batch }, (_, i) => contents[i % contents.length]!);
     // What is compiled at the first use, and prompts, which are cached then.
     const want = await answerAll(engines[0]!, prompts);
@@ -153,7 +154,7 @@ test("trees of drafts beside a chain as deep, of the checkpoint's module and of 
     by("STANDALONE", 2, 6),
   ];
   const engines = await openEngines(settings);
-  await compare(settings, engines, CHATS);
+  await compare(settings, engines, CHATS, [1, 4]);
   const lengths = engines.slice(1).map((engine) => acceptLength(engine.status().speculation!));
   for (const [i, length] of lengths.entries()) {
     console.log(`${settings[i + 1]!.name}: ${length.toFixed(2)} tokens a step`);
