@@ -192,9 +192,10 @@ const ofAnyDriver = [
   "test/parallel/{group_end,led_awaits,led_ranks,rank_drafts}.gpu.test.ts",
   // Kernels in the forms of all rows and of vision towers are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
-  ...["classes/matrix_class", "gpu_rows", "launches", "recorded_launches", "vision_golden"].map(
+  ...["classes/matrix_class", "draft_tree_launches", "gpu_rows", "launches"].map(
     (name) => `test/models/${name}.gpu.test.ts`,
   ),
+  ...["recorded_launches", "vision_golden"].map((name) => `test/models/${name}.gpu.test.ts`),
 ];
 
 interface Files {

@@ -142,31 +142,34 @@ describe.each(CASES)("%s", (_, options) => {
   });
 });
 
-test("a head whose attention has other splits than the target's reads keys behind its first one", async () => {
-  // So wide that a split of the target has 2048 keys; the head's have 256.
-  const heads = { num_attention_heads: 32, num_key_value_heads: 32 };
-  const wide = { ...heads, kv_lora_rank: 512, num_hidden_layers: 1 };
-  const session = await ModelSession.open(randomDeepseek({ seed: 4, config: wide }), {
-    ...{ cacheDtype: "f32", quantizeActivations: false, speculation: speculation("EAGLE") },
-    draftModel: randomEagle({ seed: 6, ...EAGLE, config: OF_LATENT }),
-    maxRowsPerStep: 264,
-  });
-  const tokens = Array.from({ length: 259 }, (_, i) => 3 + ((i * i * 7) % 250));
-  const given = { steps: 1, keepsLogits: true };
-  // Rows of prompts read all keys at once, generated ones split by split.
-  const prompt = { sequence: session.sequence(tokens), phase: "prefill" } as const;
-  await session.draft([{ ...prompt, count: tokens.length }], given);
-  const [want] = await session.draftLogits(1);
-  const sequence = session.sequence(tokens);
-  await session.draft([{ sequence, phase: "prefill", count: 254 }], given);
-  while (sequence.computed < tokens.length) {
-    const knowsNext = sequence.computed + 1 < tokens.length;
-    await session.draft([{ sequence, phase: "decode", count: 1 }], { ...given, knowsNext });
-  }
-  const [got] = await session.draftLogits(1);
-  expect(differenceOf(got!, Float64Array.from(want!))).toBeLessThan(2e-5);
-  session.close();
-});
+test.skipIf(smallestCaseOnly)(
+  "a head whose attention has other splits than the target's reads keys behind its first one",
+  async () => {
+    // So wide that a split of the target has 2048 keys; the head's have 256.
+    const heads = { num_attention_heads: 32, num_key_value_heads: 32 };
+    const wide = { ...heads, kv_lora_rank: 512, num_hidden_layers: 1 };
+    const session = await ModelSession.open(randomDeepseek({ seed: 4, config: wide }), {
+      ...{ cacheDtype: "f32", quantizeActivations: false, speculation: speculation("EAGLE") },
+      draftModel: randomEagle({ seed: 6, ...EAGLE, config: OF_LATENT }),
+      maxRowsPerStep: 264,
+    });
+    const tokens = Array.from({ length: 259 }, (_, i) => 3 + ((i * i * 7) % 250));
+    const given = { steps: 1, keepsLogits: true };
+    // Rows of prompts read all keys at once, generated ones split by split.
+    const prompt = { sequence: session.sequence(tokens), phase: "prefill" } as const;
+    await session.draft([{ ...prompt, count: tokens.length }], given);
+    const [want] = await session.draftLogits(1);
+    const sequence = session.sequence(tokens);
+    await session.draft([{ sequence, phase: "prefill", count: 254 }], given);
+    while (sequence.computed < tokens.length) {
+      const knowsNext = sequence.computed + 1 < tokens.length;
+      await session.draft([{ sequence, phase: "decode", count: 1 }], { ...given, knowsNext });
+    }
+    const [got] = await session.draftLogits(1);
+    expect(differenceOf(got!, Float64Array.from(want!))).toBeLessThan(2e-5);
+    session.close();
+  },
+);
 
 test.each([EAGLE, EAGLE3])("$generation drafts the same in any form of steps", async (options) => {
   const found: unknown[] = [];
