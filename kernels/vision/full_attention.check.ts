@@ -1,5 +1,5 @@
 import { defineCheck } from "../check.ts";
-import { fullAttention } from "./full_attention.ts";
+import { addAttentionItems, fullAttention } from "./full_attention.ts";
 
 interface Shape {
   readonly rows: number;
@@ -9,6 +9,19 @@ interface Shape {
   readonly gap: number;
   /** Of queries: large ones make one key count alone. */
   readonly scale: number;
+  /** Rows of each window, all of them together. Default: they are one. */
+  readonly windows?: readonly number[];
+}
+
+function itemsOf({ rows, windows = [rows] }: Shape): number[] {
+  // One that is not launched.
+  const words = [0, 1, 0, 1];
+  let first = 0;
+  for (const length of windows) {
+    addAttentionItems(words, first, first + length);
+    first += length;
+  }
+  return words;
 }
 
 const columnsOf = ({ heads, headDim, gap }: Shape) => {
@@ -23,23 +36,25 @@ export default defineCheck<Shape>({
     { rows: 67, heads: 3, headDim: 16, gap: 0, scale: 4 },
     { rows: 40, heads: 1, headDim: 16, gap: 0, scale: 400 },
     { rows: 1, heads: 1, headDim: 4, gap: 0, scale: 1 },
+    { rows: 100, heads: 2, headDim: 40, gap: 0, scale: 4, windows: [17, 1, 66, 16] },
     { rows: 130, heads: 2, headDim: 72, gap: 0, scale: 4 },
   ],
   tunings: [{}],
   tolerance: 1e-4,
   bytes: ({ rows, heads, headDim }) => rows * heads * headDim * 16,
-  flops: ({ rows, heads, headDim }) => rows * rows * heads * headDim * 4,
+  flops: ({ rows, heads, headDim, windows = [rows] }) =>
+    windows.reduce((sum, length) => sum + length ** 2, 0) * heads * headDim * 4,
   mutants: [
     { name: "the scale is left out", replace: "* params.scale", with: "" },
     {
       name: "later keys are left out",
-      replace: "first < params.rows; first += KEYS",
-      with: "first < min(KEYS, params.rows); first += KEYS",
+      replace: "first < item.w; first += KEYS",
+      with: "first < min(KEYS, item.w); first += KEYS",
     },
     {
       name: "the last keys are left out",
-      replace: "min(KEYS, params.rows - first)",
-      with: "min(KEYS, params.rows - first - 1u)",
+      replace: "min(KEYS, item.w - first)",
+      with: "min(KEYS, item.w - first - 1u)",
     },
     {
       name: "all heads are the first",
@@ -56,6 +71,19 @@ export default defineCheck<Shape>({
       with: "best = 0.0;",
       case: 2,
     },
+    { name: "keys start at the first", replace: "first = item.z", with: "first = 0u", case: 4 },
+    {
+      name: "rows start at the first",
+      replace: "item.x + invocation",
+      with: "invocation",
+      case: 4,
+    },
+    {
+      name: "items start at the first",
+      replace: "params.first_item + group.x",
+      with: "group.x",
+      case: 4,
+    },
     { name: "sums are not divided", replace: "sums[d] / total", with: "sums[d]" },
     {
       name: "rows are written without their heads",
@@ -67,6 +95,7 @@ export default defineCheck<Shape>({
   inputs(shape, random) {
     const { keyColumn, qkvStride } = columnsOf(shape);
     return {
+      items: Uint32Array.from(itemsOf(shape)),
       qkv: Float32Array.from({ length: shape.rows * qkvStride }, (_, i) =>
         i % qkvStride < keyColumn ? shape.scale * (random() - 0.5) : random() - 0.5,
       ),
@@ -78,9 +107,12 @@ export default defineCheck<Shape>({
     const { keyColumn, valueColumn, qkvStride } = columnsOf(shape);
     const qkv = inputs.qkv!;
     const out = new Float64Array(rows * heads * headDim);
+    const { windows = [rows] } = shape;
+    const windowOf = windows.flatMap((length, i) => new Array<number>(length).fill(i));
     for (let h = 0; h < heads; h++) {
       for (let r = 0; r < rows; r++) {
-        const scores = Array.from({ length: rows }, (_, s) => {
+        const seen = windowOf.flatMap((window, s) => (window === windowOf[r] ? [s] : []));
+        const scores = seen.map((s) => {
           let sum = 0;
           for (let d = 0; d < headDim; d++) {
             const c = h * headDim + d;
@@ -94,7 +126,9 @@ export default defineCheck<Shape>({
         for (let d = 0; d < headDim; d++) {
           const c = h * headDim + d;
           let sum = 0;
-          for (let s = 0; s < rows; s++) sum += weights[s]! * qkv[s * qkvStride + valueColumn + c]!;
+          seen.forEach((s, i) => {
+            sum += weights[i]! * qkv[s * qkvStride + valueColumn + c]!;
+          });
           out[r * heads * headDim + c] = sum / total;
         }
       }
@@ -103,14 +137,17 @@ export default defineCheck<Shape>({
   },
 
   bind(recorder, shape, tensors) {
-    const { rows, heads, headDim } = shape;
+    const { rows, heads, headDim, windows = [rows] } = shape;
     const launch = fullAttention(recorder, {
       ...columnsOf(shape),
       qkv: tensors.qkv!,
+      items: tensors.items!,
       out: tensors.out!,
       heads,
       headDim,
     });
-    return () => launch(rows);
+    const count = itemsOf(shape).length / 4 - 1;
+    const pairs = windows.reduce((sum, length) => sum + length ** 2, 0);
+    return () => launch({ first: 1, count, rows, pairs });
   },
 });

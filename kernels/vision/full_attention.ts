@@ -5,7 +5,8 @@ import type { Tensor } from "../../src/gpu/tensor.ts";
 import source from "./full_attention.wgsl?raw";
 
 const NAME = "vision/full_attention";
-const WORKGROUP_SIZE = 64;
+/** Rows of an item at most. */
+export const ATTENTION_ITEM_ROWS = 64;
 const QUAD = 4;
 /** Elements of a head at most: an invocation has a query and its sums in registers. */
 export const FULL_ATTENTION_MAX_HEAD = 80;
@@ -13,8 +14,8 @@ export const FULL_ATTENTION_MAX_HEAD = 80;
 const kernel = new Kernel({
   name: NAME,
   source,
-  buffers: ["qkv", "out"],
-  params: ["rows", "qkv_quads", "key_quad", "value_quad", "heads", "scale"],
+  buffers: ["qkv", "items", "out"],
+  params: ["first_item", "qkv_quads", "key_quad", "value_quad", "heads", "scale"],
 });
 
 export interface FullAttentionOptions {
@@ -24,6 +25,8 @@ export interface FullAttentionOptions {
   readonly qkvStride: number;
   readonly keyColumn: number;
   readonly valueColumn: number;
+  /** `[items, 4]` u32: its rows from the first to behind the last, and those that they see. */
+  readonly items: Tensor;
   /** `[rows, heads * headDim]` f32 */
   readonly out: Tensor;
   readonly heads: number;
@@ -31,19 +34,38 @@ export interface FullAttentionOptions {
   readonly headDim: number;
 }
 
+/** Items of one launch. */
+export interface AttentionItems {
+  /** The first of them, and how many. */
+  readonly first: number;
+  readonly count: number;
+  /** Rows of all, and pairs of a row and one that it sees. */
+  readonly rows: number;
+  readonly pairs: number;
+}
+
+/** Words of an item. */
+export const ATTENTION_ITEM_WORDS = 4;
+
+/** Appends the items of rows that all see each other and no others. */
+export function addAttentionItems(words: number[], first: number, end: number): void {
+  for (let row = first; row < end; row += ATTENTION_ITEM_ROWS) {
+    words.push(row, Math.min(row + ATTENTION_ITEM_ROWS, end), first, end);
+  }
+}
+
 /**
- * Softmax attention of every row over all rows, scaled by `headDim^-0.5`.
+ * Softmax attention of rows over rows, scaled by `headDim^-0.5`.
  *
- * Binds the tensors now; the returned function records one launch over `rows` rows, which see each
- * other and no others.
+ * Binds the tensors now; the returned function records one launch over some of the items.
  *
  * @throws {KernelError} when a head has more elements than registers are for, or a size is no multiple of 4.
  */
 export function fullAttention(
   recorder: Recorder,
   options: FullAttentionOptions,
-): (rows: number) => void {
-  const { qkv, qkvStride, keyColumn, valueColumn, out, heads, headDim } = options;
+): (items: AttentionItems) => void {
+  const { qkv, qkvStride, keyColumn, valueColumn, items, out, heads, headDim } = options;
   for (const size of [qkvStride, keyColumn, valueColumn, headDim]) {
     if (size % QUAD !== 0) throw new KernelError(NAME, `${size} is no multiple of ${QUAD}`);
   }
@@ -51,13 +73,14 @@ export function fullAttention(
     throw new KernelError(NAME, `a head has ${headDim} elements, of ${FULL_ATTENTION_MAX_HEAD}`);
   }
   let rows = 0;
+  let pairs = 0;
   const bound = kernel.bind(
     recorder,
-    { qkv, out },
+    { qkv, items, out },
     {
       constants: { HEAD_QUADS: headDim / QUAD },
       params: {
-        rows,
+        first_item: 0,
         qkv_quads: qkvStride / QUAD,
         key_quad: keyColumn / QUAD,
         value_quad: valueColumn / QUAD,
@@ -66,13 +89,13 @@ export function fullAttention(
       },
       cost: () => ({
         bytes: rows * heads * headDim * 16,
-        flops: rows * rows * heads * headDim * 4,
+        flops: pairs * heads * headDim * 4,
       }),
     },
   );
-  return (count) => {
-    rows = count;
-    bound.set("rows", count);
-    bound.record(Math.ceil(count / WORKGROUP_SIZE), heads);
+  return (launched) => {
+    ({ rows, pairs } = launched);
+    bound.set("first_item", launched.first);
+    bound.record(launched.count, heads);
   };
 }

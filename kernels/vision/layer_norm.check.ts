@@ -7,6 +7,8 @@ interface Shape {
   readonly eps: number;
   /** Of the values and of their mean. */
   readonly scale: number;
+  /** Whether there is no addend. Default false. */
+  readonly alone?: boolean;
 }
 
 export default defineCheck<Shape>({
@@ -15,11 +17,12 @@ export default defineCheck<Shape>({
     { rows: 3, cols: 48, eps: 1e-6, scale: 1 },
     { rows: 2, cols: 65, eps: 1e-5, scale: 1e-3 }, // eps decides
     { rows: 17, cols: 1152, eps: 1e-6, scale: 1 },
+    { rows: 5, cols: 64, eps: 1e-5, scale: 1, alone: true },
     { rows: 1024, cols: 768, eps: 1e-6, scale: 1 },
   ],
   tunings: [{}],
   tolerance: 1e-5,
-  bytes: ({ rows, cols }) => (rows * 4 + 2) * cols * 4,
+  bytes: ({ rows, cols, alone = false }) => (rows * (alone ? 2 : 4) + 2) * cols * 4,
   flops: ({ rows, cols }) => rows * cols * 8,
   mutants: [
     { name: "eps is dropped", replace: "+ params.eps", with: "", case: 1 },
@@ -31,8 +34,9 @@ export default defineCheck<Shape>({
       replace: "let difference = x[start + c] - mean",
       with: "let difference = x[start + c]",
     },
-    { name: "the addend is left out", replace: "+ addend[start + c]", with: "" },
+    { name: "the addend is left out", replace: "value += addend[start + c];", with: "" },
     { name: "x is not updated", replace: "x[start + c] = value;", with: "" },
+    { name: "what is absent is added", replace: "ADDS = false", with: "ADDS = true", case: 3 },
     { name: "rows start at the first", replace: "group.x * params.cols", with: "0u" },
   ],
 
@@ -43,12 +47,13 @@ export default defineCheck<Shape>({
     bias: Float32Array.from({ length: cols }, () => random() - 0.5),
   }),
 
-  reference({ rows, cols, eps }, { x, addend, weight, bias }) {
+  reference({ rows, cols, eps, alone = false }, { x, addend, weight, bias }) {
     const sums = new Float32Array(rows * cols);
     const out = new Float64Array(rows * cols);
     for (let r = 0; r < rows; r++) {
-      for (let c = 0; c < cols; c++)
-        sums[r * cols + c] = x![r * cols + c]! + addend![r * cols + c]!;
+      for (let c = 0; c < cols; c++) {
+        sums[r * cols + c] = x![r * cols + c]! + (alone ? 0 : addend![r * cols + c]!);
+      }
       const row = Array.from(sums.subarray(r * cols, (r + 1) * cols));
       const mean = row.reduce((sum, value) => sum + value, 0) / cols;
       const variance = row.reduce((sum, value) => sum + (value - mean) ** 2, 0) / cols;
@@ -59,10 +64,10 @@ export default defineCheck<Shape>({
     return { x: sums, out };
   },
 
-  bind(recorder, { rows, cols, eps }, tensors) {
+  bind(recorder, { rows, cols, eps, alone = false }, tensors) {
     const launch = layerNorm(recorder, {
       x: tensors.x!,
-      addend: tensors.addend!,
+      addend: alone ? undefined : tensors.addend!,
       weight: tensors.weight!,
       bias: tensors.bias!,
       out: tensors.out!,

@@ -14,8 +14,8 @@ const kernel = new Kernel({
 export interface LayerNormOptions {
   /** `[rows, cols]` f32, the residual stream: the addend is added to it. */
   readonly x: Tensor;
-  /** `[rows, cols]` f32 */
-  readonly addend: Tensor;
+  /** `[rows, cols]` f32. Absent: nothing is added and `x` stays as it is. */
+  readonly addend?: Tensor | undefined;
   /** `[cols]` f32 */
   readonly weight: Tensor;
   /** `[cols]` f32 */
@@ -36,11 +36,13 @@ export function layerNorm(recorder: Recorder, options: LayerNormOptions): (rows:
   const { x, addend, weight, bias, out, cols, eps } = options;
   const bound = kernel.bind(
     recorder,
-    { x, addend, weight, bias, out },
+    // A binding cannot stay empty.
+    { x, addend: addend ?? weight, weight, bias, out },
     {
+      constants: { ADDS: addend !== undefined },
       params: { cols, eps },
       cost: ({ grid: [rows] }) => ({
-        bytes: (rows * 4 + 2) * cols * 4,
+        bytes: (rows * (addend === undefined ? 2 : 4) + 2) * cols * 4,
         flops: rows * cols * 8,
       }),
     },

@@ -1,7 +1,7 @@
 // layer_norm: x[r, :] += addend[r, :]; out[r, :] = (x[r, :] - mean) / sqrt(variance + eps) * weight + bias
 //
 //   x             [rows, cols]  f32  read and written
-//   addend        [rows, cols]  f32  read
+//   addend        [rows, cols]  f32  read   when ADDS
 //   weight        [cols]        f32  read
 //   bias          [cols]        f32  read
 //   out           [rows, cols]  f32  write
@@ -12,6 +12,7 @@
 // Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
 const WORKGROUP_SIZE = 64u;
+const ADDS = true;
 
 struct Params {
   cols: u32,
@@ -30,8 +31,11 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   let start = group.x * params.cols;
   var sum = 0.0;
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-    let value = x[start + c] + addend[start + c];
-    x[start + c] = value;
+    var value = x[start + c];
+    if ADDS {
+      value += addend[start + c];
+      x[start + c] = value;
+    }
     sum += value;
   }
   let mean = row_sum(invocation, sum) / f32(params.cols);
