@@ -168,7 +168,7 @@ const ofAnyDriver = [
   ...[
     ...["awaits", "chunked_prefix", "decode_buckets", "default_limits", "device_loss", "engine"],
     ...["equal_prompts", "faults", "flush_cache", "grammar", "grammar_worker"],
-    ...["image_golden", "image_loss", "input_embeds"],
+    ...["image_golden", "image_loss", "image_requests", "input_embeds"],
     ...["load_awaits", "loads_at_once", "overlap", "page_handover", "pipelines", "prefix_loss"],
     ...["prefix_store", "profile", "progress", "recovery_awaits", "reference_settings"],
     ...["remote_engine", "retraction_memory", "sampler_memory", "start_sizes"],

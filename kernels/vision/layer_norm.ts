@@ -18,8 +18,8 @@ export interface LayerNormOptions {
   readonly addend?: Tensor | undefined;
   /** `[cols]` f32 */
   readonly weight: Tensor;
-  /** `[cols]` f32 */
-  readonly bias: Tensor;
+  /** `[cols]` f32. Absent: nothing is subtracted from the values either, it is an RMSNorm. */
+  readonly bias?: Tensor | undefined;
   /** `[rows, cols]` f32 */
   readonly out: Tensor;
   readonly cols: number;
@@ -37,9 +37,9 @@ export function layerNorm(recorder: Recorder, options: LayerNormOptions): (rows:
   const bound = kernel.bind(
     recorder,
     // A binding cannot stay empty.
-    { x, addend: addend ?? weight, weight, bias, out },
+    { x, addend: addend ?? weight, weight, bias: bias ?? weight, out },
     {
-      constants: { ADDS: addend !== undefined },
+      constants: { ADDS: addend !== undefined, CENTERED: bias !== undefined },
       params: { cols, eps },
       cost: ({ grid: [rows] }) => ({
         bytes: (rows * (addend === undefined ? 2 : 4) + 2) * cols * 4,

@@ -3,16 +3,18 @@
 //   x             [rows, cols]  f32  read and written
 //   addend        [rows, cols]  f32  read   when ADDS
 //   weight        [cols]        f32  read
-//   bias          [cols]        f32  read
+//   bias          [cols]        f32  read   when CENTERED
 //   out           [rows, cols]  f32  write
 //
-// One workgroup per row. Each invocation keeps to its own columns. The variance is that of the
+// Where not CENTERED, it is an RMSNorm: the mean is 0 and there is no bias. One workgroup per row. Each invocation keeps to its own columns. The variance is that of the
 // differences from the mean, which takes one pass more than squares do and loses no digits.
 //
-// Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
+// Source: Ba, Kiros and Hinton, "Layer Normalization" (2016); Zhang & Sennrich, "Root Mean Square Layer
+// Normalization" (2019).
 
 const WORKGROUP_SIZE = 64u;
 const ADDS = true;
+const CENTERED = true;
 
 struct Params {
   cols: u32,
@@ -38,7 +40,8 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
     }
     sum += value;
   }
-  let mean = row_sum(invocation, sum) / f32(params.cols);
+  var mean = 0.0;
+  if CENTERED { mean = row_sum(invocation, sum) / f32(params.cols); }
   var squares = 0.0;
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
     let difference = x[start + c] - mean;
@@ -48,6 +51,6 @@ fn main(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) in
   workgroupBarrier();
   let scale = inverseSqrt(row_sum(invocation, squares) / f32(params.cols) + params.eps);
   for (var c = invocation; c < params.cols; c += WORKGROUP_SIZE) {
-    out[start + c] = fma((x[start + c] - mean) * scale, weight[c], bias[c]);
+    out[start + c] = fma((x[start + c] - mean) * scale, weight[c], select(0.0, bias[c], CENTERED));
   }
 }

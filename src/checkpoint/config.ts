@@ -141,6 +141,23 @@ export class ConfigReader {
     });
   }
 
+  /** A list of pairs of whole numbers. */
+  pairs(field: string): readonly (readonly [number, number])[] {
+    const isPair = (value: unknown) =>
+      Array.isArray(value) &&
+      value.length === 2 &&
+      value.every((item) => Number.isSafeInteger(item));
+    return this.#read(
+      field,
+      {},
+      {
+        what: "a list of pairs of whole numbers",
+        accepts: (value): value is [number, number][] =>
+          Array.isArray(value) && value.every(isPair),
+      },
+    );
+  }
+
   /** An object inside this one. `finish` of this reader finishes it too. */
   section<F = never>(field: string, options: FieldOptions<F> = {}): ConfigReader | F {
     const fields = this.#read(field, options, { what: "an object", accepts: isJsonObject });
@@ -148,10 +165,16 @@ export class ConfigReader {
     return this.#section(field, fields, false);
   }
 
-  /** The same of an object that describes a model of its own, which is a part of this one. */
-  modelSection(field: string): ConfigReader {
+  /**
+   * The same of an object that describes a model of its own, which is a part of this one.
+   *
+   * @param defaults Of fields that are absent. Default: none has any.
+   */
+  modelSection(field: string, defaults: Readonly<Record<string, unknown>> = {}): ConfigReader {
     const fields = this.#read(field, {}, { what: "an object", accepts: isJsonObject });
-    return this.#section(field, fields, true);
+    const all = fields as Readonly<Record<string, unknown>>;
+    const given = Object.entries(all).filter(([, value]) => value !== null);
+    return this.#section(field, { ...defaults, ...Object.fromEntries(given) }, true);
   }
 
   #section(field: string, fields: unknown, isModel: boolean): ConfigReader {

@@ -17,7 +17,7 @@ import type { EngineOptions } from "./engine_options.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
-import type { ImageProcessor } from "./images/image_processor.ts";
+import type { ImageProcessor } from "./images/image_plan.ts";
 import { ImageReader } from "./images/image_reader.ts";
 import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";

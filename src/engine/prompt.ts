@@ -133,7 +133,7 @@ export class PromptReader {
       const read = async () => {
         const { tokens } = this.#fitting(await result);
         const rows = await reader.rows(placed, () => isWanted);
-        return this.#withRows(tokens, isWanted ? rows : []);
+        return this.#withRows(tokens, isWanted ? rows : [], placed);
       };
       const stop = () => {
         isWanted = false;
@@ -146,10 +146,16 @@ export class PromptReader {
     return { prompt, leave };
   }
 
-  async #withRows(tokens: readonly number[], rows: readonly Float32Array[]): Promise<Prompt> {
+  async #withRows(
+    tokens: readonly number[],
+    rows: readonly Float32Array[],
+    placed: readonly PlacedImage[],
+  ): Promise<Prompt> {
     const { contentIds, images } = this.#options;
     const { placeholder } = images!.processor;
-    const embeddings = await PromptEmbeddings.place(tokens, { rows, placeholder, contentIds });
+    const grids = placed.map(({ plan }) => plan.grid);
+    const given = { rows, grids, placeholder, contentIds };
+    const embeddings = await PromptEmbeddings.place(tokens, given);
     return { tokens: embeddings.ids, embeddings };
   }
 
@@ -167,7 +173,7 @@ export class PromptReader {
     // A cut could leave out the place of an image.
     const allowAutoTruncate = this.#options.allowAutoTruncate && placed.length === 0;
     const fit = { contextLength, allowAutoTruncate };
-    const imageTokens = placed.reduce((sum, { tokens }) => sum + tokens, 0);
+    const imageTokens = placed.reduce((sum, { plan }) => sum + plan.tokens, 0);
     if (imageTokens >= contextLength) throw tooLong(`at least ${imageTokens}`, contextLength);
     const { prompt, messages = [] } = request;
     if (prompt === undefined && !allowAutoTruncate) {
@@ -179,9 +185,10 @@ export class PromptReader {
         : { prompt: boundedText(prompt, fit, longestToken) };
     const images = reader && {
       placeholder: reader.processor.placeholderText,
-      texts: placed.map(({ text }) => text),
+      texts: placed.map(({ plan }) => plan.text),
     };
-    return texts.run({ type: "prompt", request: text, fit, images }, request);
+    const beginsChats = reader?.processor.beginsChats;
+    return texts.run({ type: "prompt", request: text, fit, images, beginsChats }, request);
   }
 }
 
@@ -243,7 +250,7 @@ function requireFewImages(
   count: number,
   { images: reader, contextLength }: Pick<PromptOptions, "images" | "contextLength">,
 ): void {
-  const tokens = count * (reader?.processor.tileTokens ?? 0);
+  const tokens = count * (reader?.processor.fewestTokens ?? 0);
   if (tokens >= contextLength) throw tooLong(`at least ${tokens}`, contextLength);
 }
 
@@ -276,7 +283,7 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
  */
 export function tokenize(
   request: TokenizeRequest,
-  { texts }: Pick<PromptOptions, "texts">,
+  { texts, images }: Pick<PromptOptions, "texts" | "images">,
 ): TextWork<readonly number[]> {
   const { prompt, messages, addSpecialTokens } = request;
   if ((prompt === undefined) === (messages === undefined)) {
@@ -286,7 +293,8 @@ export function tokenize(
   }
   refuseWithoutMessages(request);
   const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
-  return texts.run({ type: "prompt", request: text }, request);
+  const beginsChats = images?.processor.beginsChats;
+  return texts.run({ type: "prompt", request: text, beginsChats }, request);
 }
 
 /**

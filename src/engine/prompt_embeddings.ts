@@ -10,17 +10,27 @@
 import type { ContentIds } from "../cache/content_id.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest } from "../generation.ts";
+import type { PatchGrid } from "../images/patches.ts";
+import type { RopePlaces } from "../layers/batch.ts";
 import { turns } from "../turns.ts";
+import { ImagePlaces, ImageWalk } from "./images/image_positions.ts";
 
 export class PromptEmbeddings {
   /** Of the whole prompt: a token's, or that of a row. */
   readonly ids: readonly number[];
   /** Shared with the caller that gave them in f32: the samples of one prompt have the same. */
   #rows: readonly (Float32Array | undefined)[];
+  /** Where its rows stand, of images that lie in rows and columns; absent where a row has its number alone. */
+  readonly places: RopePlaces | undefined;
 
-  private constructor(rows: readonly (Float32Array | undefined)[], ids: readonly number[]) {
+  private constructor(
+    rows: readonly (Float32Array | undefined)[],
+    ids: readonly number[],
+    places?: RopePlaces | undefined,
+  ) {
     this.#rows = rows;
     this.ids = ids;
+    this.places = places;
   }
 
   /**
@@ -49,33 +59,39 @@ export class PromptEmbeddings {
    * Rows of images among tokens, read in slices.
    *
    * @param tokens Of the prompt, with `placeholder` where the next of `rows` belongs.
+   * @param given `grids`: how the rows of each image lie, where they have positions of their own.
    */
   static async place(
     tokens: readonly number[],
     given: {
       readonly rows: readonly Float32Array[];
+      readonly grids: readonly (PatchGrid | undefined)[];
       readonly placeholder: number;
       readonly contentIds: ContentIds;
     },
   ): Promise<PromptEmbeddings> {
     const placed: (Float32Array | undefined)[] = [];
     const ids: number[] = [];
+    const grids = given.grids.filter((grid) => grid !== undefined);
+    const images = new ImageWalk(grids);
     let next = 0;
-    for (const token of tokens) {
+    for (const [position, token] of tokens.entries()) {
       const row = token === given.placeholder ? given.rows[next++] : undefined;
       placed.push(row);
-      ids.push(row === undefined ? token : given.contentIds.of(wordsOf(row)));
+      const place = row === undefined ? undefined : images.next(position);
+      ids.push(row === undefined ? token : given.contentIds.of(placedWords(row, place)));
       if (turns.isDue) await turns.take();
     }
     if (next !== given.rows.length) {
       throw new Error(`Cannot place rows of images: ${next} places are for ${given.rows.length}`);
     }
-    return new PromptEmbeddings(placed, ids);
+    const places = grids.length > 0 ? new ImagePlaces(images.starts, grids) : undefined;
+    return new PromptEmbeddings(placed, ids, places);
   }
 
   /** The same rows for another sequence, which releases its own. */
   share(): PromptEmbeddings {
-    return new PromptEmbeddings(this.#rows, this.ids);
+    return new PromptEmbeddings(this.#rows, this.ids, this.places);
   }
 
   /** The row of a position; undefined where the prompt has a token, and behind it. */
@@ -91,6 +107,16 @@ export class PromptEmbeddings {
 
 function wordsOf({ buffer, byteOffset, length }: Float32Array): Uint32Array {
   return new Uint32Array(buffer, byteOffset, length);
+}
+
+/** A row and where it is in its image: what all pictures of one colour have alike lies differently. */
+function placedWords(row: Float32Array, place: readonly number[] | undefined): Uint32Array {
+  const words = wordsOf(row);
+  if (place === undefined) return words;
+  const all = new Uint32Array(words.length + place.length);
+  all.set(words);
+  all.set(place, words.length);
+  return all;
 }
 
 function requireRow(row: readonly number[] | Float32Array, r: number, hiddenSize: number): void {

@@ -24,7 +24,10 @@ const MAX_PATH_NODES = 256;
 
 /** What options are decided for. */
 export interface ResolvedModel extends Pick<ModelDefinition, "architecture"> {
-  readonly shape: Pick<ModelShape, "contextLength" | "draftLayers" | "vocabularySize">;
+  readonly shape: Pick<
+    ModelShape,
+    "contextLength" | "draftLayers" | "vocabularySize" | "partedRope"
+  >;
   /** The opened model that drafts for it. */
   readonly draft?: DraftDefinition | undefined;
 }
@@ -84,6 +87,10 @@ export function resolveDrafts(
     ...(options.attentionBackends ?? attention),
   });
   if (speculation === undefined) return NONE;
+  if (shape.partedRope !== undefined) {
+    const why = `positions of ${architecture} have parts, which no step finds for drafts`;
+    throw unsupported("algorithm", options.algorithm ?? "", why);
+  }
   requireVerified(options, speculation);
   requireDraftModel(speculation, { draft, vocabularySize: shape.vocabularySize });
   const { steps, topk, draftTokens } = speculation.shape;

@@ -7,7 +7,7 @@
  * @module
  */
 import { turns } from "../turns.ts";
-import type { ImageSize, Pixels } from "./pixels.ts";
+import { cut, type ImageSize, type Pixels } from "./pixels.ts";
 import { resample } from "./resample.ts";
 
 /** What preprocessor_config.json says. */
@@ -46,18 +46,19 @@ export const tileCount = ({ rows, columns }: TileGrid): number => rows * columns
 export async function tilePicture(picture: Pixels, config: TilingConfig): Promise<TiledPicture> {
   const { tileSide, longestEdge, splits } = config;
   const grid = tileGrid(picture, config);
-  const resized = await resample(picture, toLongestEdge(picture, longestEdge));
+  const resized = await resample(picture, toLongestEdge(picture, longestEdge), "lanczos");
   const whole = { width: tileSide, height: tileSide };
-  if (!splits) return { ...grid, tiles: [await resample(resized, whole)] };
-  const split = await resample(resized, wholeTiles(resized, tileSide));
+  if (!splits) return { ...grid, tiles: [await resample(resized, whole, "lanczos")] };
+  const split = await resample(resized, wholeTiles(resized, tileSide), "lanczos");
   const tiles: Pixels[] = [];
   for (let row = 0; row < grid.rows; row++) {
     for (let column = 0; column < grid.columns; column++) {
-      tiles.push(cut(split, tileSide, { row, column }));
+      const size = { width: tileSide, height: tileSide };
+      tiles.push(cut(split, size, { left: column * tileSide, top: row * tileSide }));
       if (turns.isDue) await turns.take();
     }
   }
-  return { ...grid, tiles: [...tiles, await resample(split, whole)] };
+  return { ...grid, tiles: [...tiles, await resample(split, whole, "lanczos")] };
 }
 
 /** Brings the longer side to `edge`, the other one to an even number of pixels. */
@@ -74,17 +75,4 @@ function wholeTiles({ width, height }: ImageSize, side: number): ImageSize {
   const aspect = width / height;
   if (width >= height) return { width: up(width), height: up(Math.trunc(up(width) / aspect)) };
   return { width: up(Math.trunc(up(height) * aspect)), height: up(height) };
-}
-
-function cut(
-  { width, rgb }: Pixels,
-  side: number,
-  { row, column }: { readonly row: number; readonly column: number },
-): Pixels {
-  const out = new Uint8Array(side * side * 3);
-  for (let y = 0; y < side; y++) {
-    const from = ((row * side + y) * width + column * side) * 3;
-    out.set(rgb.subarray(from, from + side * 3), y * side * 3);
-  }
-  return { width: side, height: side, rgb: out };
 }

@@ -1,8 +1,9 @@
 /**
- * A tile of pixels as the rows that a vision tower's first linear reads.
+ * Pixels as the rows that a vision tower's first linear reads.
  *
  * @module
  */
+import { turns } from "../turns.ts";
 import type { Pixels } from "./pixels.ts";
 
 /** What a processor makes of 8-bit values: `(value * rescale - mean) / deviation`, by channel. */
@@ -12,27 +13,56 @@ export interface PixelScale {
   readonly deviation: readonly number[];
 }
 
+/** Patches of a picture. */
+export interface PatchGrid {
+  readonly rows: number;
+  readonly columns: number;
+}
+
+export interface PatchLayout {
+  readonly patchSide: number;
+  /** How often a patch stands in its row, as the frames of a film would. Default 1. */
+  readonly frames?: number;
+  /** The patches in the order of their rows. Default: row by row. */
+  readonly order?: Uint32Array;
+}
+
+/** Elements from one patch to the next: kernels read four at once. */
+export const patchStride = ({
+  patchSide,
+  frames = 1,
+}: Pick<PatchLayout, "patchSide" | "frames">): number =>
+  Math.ceil((3 * frames * patchSide ** 2) / 4) * 4;
+
 /**
- * @param patchSide Of which both sides of the tile are multiples.
- * @param stride Elements from one patch to the next, `3 * patchSide^2` at least.
- * @returns `[patches, stride]`: patches row by row, each by channel, row and column.
+ * In slices, between which other work has its turns. Pixels behind the last whole patch of a side are
+ * left out.
+ *
+ * @returns `[patches, patchStride]`: each by channel, frame, row and column.
  */
-export function patchesOf(
+export async function patchesOf(
   { width, height, rgb }: Pixels,
   { rescale, mean, deviation }: PixelScale,
-  { patchSide, stride }: { readonly patchSide: number; readonly stride: number },
-): Float32Array<ArrayBuffer> {
-  const columns = width / patchSide;
-  const out = new Float32Array(columns * (height / patchSide) * stride);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const patch = Math.floor(y / patchSide) * columns + Math.floor(x / patchSide);
-      const inner = (y % patchSide) * patchSide + (x % patchSide);
+  { patchSide: side, frames = 1, order }: PatchLayout,
+): Promise<{ readonly patches: Float32Array<ArrayBuffer>; readonly grid: PatchGrid }> {
+  const grid = { rows: Math.floor(height / side), columns: Math.floor(width / side) };
+  const count = grid.rows * grid.columns;
+  const stride = patchStride({ patchSide: side, frames });
+  const area = side ** 2;
+  const out = new Float32Array(count * stride);
+  for (let i = 0; i < count; i++) {
+    const patch = order?.[i] ?? i;
+    const top = Math.floor(patch / grid.columns) * side;
+    const left = (patch % grid.columns) * side;
+    if (turns.isDue) await turns.take();
+    for (let inner = 0; inner < area; inner++) {
+      const from = ((top + Math.floor(inner / side)) * width + left + (inner % side)) * 3;
       for (let c = 0; c < 3; c++) {
-        const value = rgb[(y * width + x) * 3 + c]! * rescale;
-        out[patch * stride + c * patchSide ** 2 + inner] = (value - mean[c]!) / deviation[c]!;
+        const value = (rgb[from + c]! * rescale - mean[c]!) / deviation[c]!;
+        const to = i * stride + c * frames * area + inner;
+        for (let frame = 0; frame < frames; frame++) out[to + frame * area] = value;
       }
     }
   }
-  return out;
+  return { patches: out, grid };
 }

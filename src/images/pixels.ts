@@ -40,3 +40,29 @@ export function requireSize({ width, height }: ImageSize): void {
     refuseImage(`${width} x ${height} pixels are more than ${MAX_IMAGE_PIXELS}`);
   }
 }
+
+/** A part of a picture, which has all of it. */
+export function cut(
+  { width, rgb }: Pixels,
+  size: ImageSize,
+  { left, top }: { readonly left: number; readonly top: number },
+): Pixels {
+  const out = new Uint8Array(size.width * size.height * 3);
+  for (let y = 0; y < size.height; y++) {
+    const from = ((top + y) * width + left) * 3;
+    out.set(rgb.subarray(from, from + size.width * 3), y * size.width * 3);
+  }
+  return { ...size, rgb: out };
+}
+
+/** Puts a picture into a larger one, which has room for all of it. */
+export function paste(
+  { width, height, rgb }: Pixels,
+  into: Pixels,
+  { left, top }: { readonly left: number; readonly top: number },
+): void {
+  for (let y = 0; y < height; y++) {
+    const row = rgb.subarray(y * width * 3, (y + 1) * width * 3);
+    into.rgb.set(row, ((top + y) * into.width + left) * 3);
+  }
+}

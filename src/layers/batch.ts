@@ -23,6 +23,12 @@ export interface DraftTree {
   readonly parents: readonly number[];
 }
 
+/** Where rows stand, of a sequence whose positions have parts: images lie in rows and columns. */
+export interface RopePlaces {
+  /** Writes the frame, the row and the column of a position. */
+  write(position: number, into: Uint32Array): void;
+}
+
 export interface BatchSequence {
   readonly phase: Phase;
   /** First of its rows in the batch. */
@@ -46,6 +52,8 @@ export interface BatchSequence {
    * its own path. For plans that are made with trees.
    */
   readonly tree?: DraftTree | undefined;
+  /** For models whose positions have parts. Default: all parts of a position are its number. */
+  readonly places?: RopePlaces | undefined;
 }
 
 /** Of a sequence whose first row stands at the token drawn last, and the others at the drafts behind. */

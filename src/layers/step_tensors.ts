@@ -8,6 +8,7 @@ import { KernelError } from "../errors.ts";
 import type { StepArrays } from "../gpu/launch_cost.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Tensor } from "../gpu/tensor.ts";
+import { PartedRope, type PartedRopeShape } from "./attention/parted_rope.ts";
 import {
   type AttentionCut,
   ITEM_WORDS,
@@ -56,6 +57,15 @@ export interface StepTensors {
   readonly sampled: Tensor;
   /** `[maxRows, hiddenSize padded to 4]` f32: embeddings made elsewhere */
   readonly external: Tensor;
+  /** What rows turn by, where positions have parts; else a table has it. */
+  readonly parted: PartedTensors | undefined;
+}
+
+export interface PartedTensors {
+  /** `[maxRows, dim]` f32: cosine and sine of each pair of a row */
+  readonly turns: Tensor;
+  /** `[maxRows, 4]` u32: as `rows`, with the row's number in place of its position */
+  readonly rows: Tensor;
 }
 
 export interface StepTensorsOptions extends PassGeometry {
@@ -75,6 +85,8 @@ export interface StepTensorsOptions extends PassGeometry {
   readonly maxDraftRows?: number;
   /** How a draft network's attention is cut. Default: as the target's. */
   readonly draftCut?: AttentionCut | undefined;
+  /** Where positions have parts. */
+  readonly partedRope?: PartedRopeShape | undefined;
 }
 
 export function allocateStepTensors(
@@ -99,6 +111,10 @@ export function allocateStepTensors(
     logitRows: allocate(maxRows, "logit rows"),
     sampled: allocate(maxRows + options.maxDraftIds, "sampled ids"),
     external: allocate(maxRows * hiddenStrideOf(options), "external rows"),
+    parted: options.partedRope && {
+      turns: allocate(maxRows * options.partedRope.dim, "turns of rows"),
+      rows: allocate(maxRows * ROW_WORDS, "turned rows"),
+    },
   };
 }
 
@@ -138,6 +154,8 @@ export class StepInputs {
   readonly #logitRows: Uint32Array<ArrayBuffer>;
   readonly #paddingSlot: number;
   readonly #paddingEntry: number;
+  readonly #rope: PartedRope | undefined;
+  readonly #turnedRows: Uint32Array<ArrayBuffer>;
 
   constructor(device: GPUDevice, memory: DeviceMemory, options: StepTensorsOptions) {
     const { maxRows, capacity, maxSequences, maxPages, paddingSlot } = options;
@@ -158,6 +176,9 @@ export class StepInputs {
     this.#firstPath = firstPath(options);
     this.#trees = new TreeRows({ ...options, firstWord: this.#firstPath });
     this.#logitRows = new Uint32Array(maxRows);
+    const { partedRope } = options;
+    this.#rope = partedRope && new PartedRope(partedRope, maxRows);
+    this.#turnedRows = new Uint32Array(partedRope === undefined ? 0 : maxRows * ROW_WORDS);
     this.#paddingSlot = paddingSlot;
     this.#paddingEntry = pageEntries;
     this.#pages[pageEntries] = paddingSlot / options.pageSize;
@@ -195,10 +216,30 @@ export class StepInputs {
     }
     this.#writePaths(batch, padding);
     this.#send(this.tensors.rows, rows, (sources.length + padding) * ROW_WORDS);
+    this.#writeTurns(batch, padding);
     this.#send(this.tensors.logitRows, this.#logitRows, logitRows.length + padding);
     this.#writeExternal(batch);
     this.#writeGroups(batch, padding);
     this.#writePasses(batch);
+  }
+
+  /** Of positions with parts. Rows of padding turn by what stands there. */
+  #writeTurns({ sequences, sources }: Batch, padding: number): void {
+    const { parted } = this.tensors;
+    if (this.#rope === undefined || parted === undefined) return;
+    for (const { queryStart, queryLength, position, places } of sequences) {
+      for (let i = 0; i < queryLength; i++) this.#rope.fill(queryStart + i, position + i, places);
+    }
+    const count = sources.length + padding;
+    const rows = this.#turnedRows;
+    for (let row = 0; row < count; row++) {
+      rows[row * ROW_WORDS + 1] = row;
+      rows[row * ROW_WORDS + 2] = this.#rows[row * ROW_WORDS + 2]!;
+    }
+    this.#send(parted.rows, rows, count * ROW_WORDS);
+    const { turns, dim } = this.#rope;
+    const { buffer, offset } = parted.turns;
+    if (count > 0) this.#device.queue.writeBuffer(buffer, offset, turns, 0, count * dim);
   }
 
   /** What the last batch wrote; valid until the next. */

@@ -17,16 +17,22 @@ import type { ModelArchitecture } from "./model.ts";
 import { qwen2 } from "./qwen2.ts";
 import { qwen3 } from "./qwen3.ts";
 import { qwen3Moe } from "./qwen3_moe.ts";
+import { deepseekVl2 } from "./vision/deepseek_vl2.ts";
 import { idefics3 } from "./vision/idefics3.ts";
+import { llava } from "./vision/llava.ts";
+import { qwen25Vl } from "./vision/qwen2_5_vl.ts";
 
 const ARCHITECTURES: readonly ModelArchitecture[] = [
   deepseekV2,
   deepseekV3,
+  deepseekVl2,
   gptOss,
   idefics3,
   llama,
+  llava,
   mistral,
   qwen2,
+  qwen25Vl,
   qwen3,
   qwen3Moe,
 ];

@@ -106,6 +106,7 @@ export function gqaModelShape(config: GqaConfig, widest: number): ModelShape {
     expandedEntry: undefined,
     promptsDiffer: false,
     prefillRowTile: GQA_PREFILL_ROW_TILE,
+    partedRope: config.rope.parts && { ...config.rope, parts: config.rope.parts },
     maxRowBytes: {
       row: Math.max(widest, widestRow(config)) * 4,
       decodeRow: (context) => Math.ceil(context / SPLIT_LENGTH) * heads * (headDim + 2) * 4,
@@ -131,7 +132,7 @@ function gatheredRow({ hiddenSize, heads, headDim, intermediate }: GqaConfig, { 
 
 /** Elements of the widest activations of a row, the normed ones aside: what one binding holds bounds the rows of a step. */
 function widestRow({ heads, kvHeads, headDim, hiddenSize, intermediate, experts }: GqaConfig) {
-  const slots = experts === undefined ? 1 : experts.perToken;
+  const slots = experts === undefined ? 1 : experts.perToken + experts.shared;
   return Math.max(
     (heads + 2 * kvHeads) * headDim,
     intermediate,
@@ -163,8 +164,12 @@ export function gqaBlocks(
     layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),
     bind({ inputs, cache }, rows) {
       const { memory, contextLength: positions, pageSize } = options;
-      const table = memory.allocate("weights", positions * rope.dim * 4, "rope table");
-      memory.write(table, 0, ropeTable({ ...rope, positions }) as Float32Array<ArrayBuffer>);
+      const { parted } = inputs;
+      const table =
+        parted?.turns ?? memory.allocate("weights", positions * rope.dim * 4, "rope table");
+      if (parted === undefined) {
+        memory.write(table, 0, ropeTable({ ...rope, positions }) as Float32Array<ArrayBuffer>);
+      }
       const scratch = allocateGqaScratch(memory, shape, options);
       const cacheDtype = cache.shape.dtype;
       const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };

@@ -11,6 +11,7 @@ import type { ConfigReader } from "../checkpoint/config.ts";
 import type { Quantization } from "../checkpoint/quantization.ts";
 import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
+import type { PartedRopeShape } from "../layers/attention/parted_rope.ts";
 import type { Step } from "../layers/batch.ts";
 import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
@@ -45,6 +46,8 @@ export interface ModelShape {
   readonly promptsDiffer: boolean;
   /** Rows of one work item of prompt attention. */
   readonly prefillRowTile: number;
+  /** Where positions have parts, of which each turns some pairs of a head. */
+  readonly partedRope?: PartedRopeShape | undefined;
   /** Bytes of the widest activations of one row, and of one row of generated tokens. */
   readonly maxRowBytes: { readonly row: number; decodeRow(contextLength: number): number };
 }
@@ -108,14 +111,45 @@ export interface ModelFacts {
   readonly tiedEmbeddings: boolean;
 }
 
-/** How a model sees pictures. */
-export interface VisionFacts {
-  /** Pixels of a side of a tile, and rows that it becomes. */
-  readonly tileSide: number;
-  readonly tileTokens: number;
-  /** Token in whose place each row of a picture stands. */
-  readonly placeholder: number;
-}
+/** How a model sees pictures, by the family whose processor prepares them. */
+export type VisionFacts =
+  | {
+      readonly kind: "idefics3";
+      /** Token in whose place each row of a picture stands. */
+      readonly placeholder: number;
+      readonly patchSide: number;
+      /** Pixels of a side of a tile, and rows that it becomes. */
+      readonly tileSide: number;
+      readonly tileTokens: number;
+    }
+  | {
+      readonly kind: "llava";
+      readonly placeholder: number;
+      readonly patchSide: number;
+      /** Pixels of a side, and rows that a picture becomes. */
+      readonly side: number;
+      readonly tokens: number;
+    }
+  | {
+      readonly kind: "qwen2_5_vl";
+      readonly placeholder: number;
+      readonly patchSide: number;
+      /** Patches of a side of the square that becomes one row, such rows of a window's side. */
+      readonly merge: number;
+      readonly window: number;
+      /** Patches of a picture at most. */
+      readonly maxPatches: number;
+    }
+  | {
+      readonly kind: "deepseek_vl2";
+      readonly patchSide: number;
+      /** Pixels of a side of a tile, of the part that patches cover, and rows of a tile's side. */
+      readonly tileSide: number;
+      readonly seenSide: number;
+      readonly rowSide: number;
+      /** Sizes that pictures are cut into tiles in: width and height. */
+      readonly resolutions: readonly (readonly [width: number, height: number])[];
+    };
 
 /** A checkpoint's config, understood, for one of the ranks that share the model. */
 export interface ModelDefinition {

@@ -7,12 +7,10 @@
 import type { ImageDetail } from "../../chat_message.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { type OpenedImage, openImage } from "../../images/decode_image.ts";
-import { imageText } from "../../images/image_text.ts";
-import { type TilingConfig, tileCount, tileGrid, tilePicture } from "../../images/image_tiles.ts";
-import { patchesOf } from "../../images/patches.ts";
+import type { Pixels } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
 import { FeatureCache, hashOfImage, type ImageRows } from "./feature_cache.ts";
-import type { ImageProcessor } from "./image_processor.ts";
+import type { ImagePlan, ImageProcessor } from "./image_plan.ts";
 
 /** Where the vision tower is. */
 export interface VisionDevice {
@@ -28,11 +26,7 @@ export interface VisionDevice {
 
 /** An image whose place in a prompt is known. */
 export interface PlacedImage {
-  /** What stands in its place. */
-  readonly text: string;
-  readonly tiling: TilingConfig;
-  /** Rows that it becomes. */
-  readonly tokens: number;
+  readonly plan: ImagePlan;
   readonly bytes: Uint8Array;
   readonly opened: OpenedImage;
 }
@@ -62,20 +56,21 @@ export class ImageReader {
     images: readonly Uint8Array[],
     details: readonly (ImageDetail | undefined)[],
   ): readonly PlacedImage[] {
-    const { tileTokens, placeholderText: placeholder } = this.processor;
+    const { length: count } = images;
     return images.map((bytes, index) => {
-      const splits = this.processor.tiling.splits && details[index] !== "low";
-      const tiling = { ...this.processor.tiling, splits };
       if (!(bytes instanceof Uint8Array)) {
         throw new InvalidRequestError(
           `Cannot read images[${index}]: it is no Uint8Array`,
           "images",
         );
       }
-      const opened = openNamed(bytes, index);
-      const grid = tileGrid(opened, tiling);
-      const text = imageText(grid, { placeholder, tileTokens });
-      return { text, tiling, tokens: tileCount(grid) * tileTokens, bytes, opened };
+      try {
+        const opened = openImage(bytes);
+        const plan = this.processor.plan(opened, { detail: details[index], count });
+        return { plan, bytes, opened };
+      } catch (error) {
+        throw namedError(error, index);
+      }
     });
   }
 
@@ -98,29 +93,26 @@ export class ImageReader {
     return all;
   }
 
-  async #rowsOf({ bytes, opened, tiling }: PlacedImage, index: number): Promise<ImageRows> {
-    const key = `${tiling.splits ? "tiles" : "whole"} ${await hashOfImage(bytes)}`;
+  async #rowsOf({ bytes, opened, plan }: PlacedImage, index: number): Promise<ImageRows> {
+    const key = `${plan.key} ${await hashOfImage(bytes)}`;
     const known = this.#cache.find(key);
     if (known !== undefined) return known;
     const picture = await opened.decode().catch((error: unknown) => {
       throw namedError(error, index);
     });
-    const rows: Float32Array[] = [];
-    for (const tile of (await tilePicture(picture, tiling)).tiles) {
-      for (const row of await this.#runTile(tile, index)) rows.push(row);
-    }
+    const tiles: ImageRows[] = [];
+    for (const tile of await plan.tiles(picture))
+      tiles.push(await this.#runTile(plan, tile, index));
+    const rows = plan.join(tiles);
     this.#cache.add(key, rows);
     return rows;
   }
 
-  async #runTile(tile: Parameters<typeof patchesOf>[0], index: number): Promise<ImageRows> {
-    const { scale } = this.processor;
+  async #runTile(plan: ImagePlan, tile: Pixels, index: number): Promise<ImageRows> {
+    const patches = await plan.patches(tile);
     for (let losses = 0; ; losses++) {
       try {
-        const runner = this.#device.runner();
-        const { patchSide } = runner.tower.shape;
-        const patches = patchesOf(tile, scale, { patchSide, stride: runner.patchStride });
-        const rows = await runner.run(patches);
+        const rows = await this.#device.runner().run(patches);
         this.#device.progressed();
         return rows;
       } catch (error) {
@@ -133,14 +125,6 @@ export class ImageReader {
         await this.#device.settled();
       }
     }
-  }
-}
-
-function openNamed(bytes: Uint8Array, index: number): OpenedImage {
-  try {
-    return openImage(bytes);
-  } catch (error) {
-    throw namedError(error, index);
   }
 }
 

@@ -126,6 +126,7 @@ class StepBuilder {
       pageTable: sequence.pageTable,
       ...(isContinued && { continues: sequence.drafting!.continuation }),
       ...(parents !== undefined && { tree: { parents: [-1, ...parents] } }),
+      places: sequence.embeddings?.places,
     });
     if (isContinued) this.#continued.add(sequence);
     if (parents !== undefined) this.#parents.set(sequence, parents);

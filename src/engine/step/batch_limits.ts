@@ -59,6 +59,7 @@ export function stepTensorSizes(
     sharesReads: options.sharesReads,
     maxTreeNodes,
     draftCut: options.draftCut,
+    partedRope: shape.partedRope,
   };
 }
 

@@ -25,6 +25,8 @@ export interface PromptJob {
   readonly fit?: PromptFit | undefined;
   /** Of a model that reads images. */
   readonly images?: ImagePlaces | undefined;
+  /** Whether what the tokenizer begins texts with stands in front of a conversation too. Default false. */
+  readonly beginsChats?: boolean | undefined;
 }
 
 /** The tokens of a piece of text, nothing added. */
@@ -86,15 +88,16 @@ const CHARACTERS_PER_TOKEN = 8;
  */
 const MARGIN_TOKENS = 1024;
 
-function promptTokens({ request, fit, images }: PromptJob, tools: TextTools): readonly number[] {
+function promptTokens(job: PromptJob, tools: TextTools): readonly number[] {
+  const { request, fit, images, beginsChats = false } = job;
   const { tokenizer, chat } = tools;
   const { prompt, addSpecialTokens = true } = request;
   if (images !== undefined) refuseSpelledPlaces(request.messages ?? [], images);
   const written = prompt ?? renderChat(request, chat);
   const given = images === undefined ? written : fillPlaces(written, images);
   const text = fit === undefined ? given : fittingText(given, fit, tools);
-  const isRaw = prompt !== undefined && addSpecialTokens;
-  const ids = isRaw ? tokenizer.encodePrompt(text) : tokenizer.encode(text);
+  const begins = prompt === undefined ? beginsChats : addSpecialTokens;
+  const ids = begins ? tokenizer.encodePrompt(text) : tokenizer.encode(text);
   if (fit === undefined || ids.length < fit.contextLength) return ids;
   if (!fit.allowAutoTruncate) throw tooLong(ids.length, fit.contextLength);
   return ids.slice(0, fit.contextLength - 1);

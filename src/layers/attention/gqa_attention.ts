@@ -74,7 +74,7 @@ export interface GqaScratch {
 export interface GqaBinding extends BlockRows {
   readonly scratch: GqaScratch;
   readonly inputs: StepTensors;
-  /** `[positions, rotary]` f32 */
+  /** `[positions, rotary]` f32, or of each row where positions have parts */
   readonly ropeTable: Tensor;
   /** This layer's cache, `[slots, 2 * kvHeads * headDim]` */
   readonly cache: Tensor;
@@ -182,7 +182,8 @@ export class GqaAttention {
     const before = this.#output.roundingBefore(binding.rounding);
     const rounding = inputRounding(before, this.#output);
     const { vectors, query, generated, prompts } = this.#operands(binding, rounding);
-    const folds = this.#layout.tuning?.foldsNorms === true;
+    // That launch reads what a row turns by at its position.
+    const folds = this.#layout.tuning?.foldsNorms === true && binding.inputs.parted === undefined;
     const both = folds ? gqaWriteDecode(recorder, { ...vectors, ...generated }) : undefined;
     const { takesTrees } = binding.inputs;
     const facts: GqaLaunchFacts = { writesAndAttends: both !== undefined, rounding, takesTrees };
@@ -253,6 +254,7 @@ export class GqaAttention {
     const entries = { cache, cacheDtype, rows: inputs.rows, heads, kvHeads, headDim };
     const vectors = {
       ...entries,
+      rows: inputs.parted?.rows ?? inputs.rows,
       projected: scratch.projected,
       projectedStride: width,
       queryColumn: first[0]!,

@@ -116,6 +116,20 @@ export class MatrixFormats {
     });
   }
 
+  /** The same where nothing is quantized while it is uploaded; `used` has them too. */
+  asPublished(): MatrixFormats {
+    return new MatrixFormats({
+      tensor: this.#tensor,
+      quantization: this.#quantization,
+      used: this.#used,
+    });
+  }
+
+  /** Whether the checkpoint has a tensor of this name. */
+  has(tensor: string): boolean {
+    return this.#tensor(tensor) !== undefined;
+  }
+
   /** Gives out a format that the checkpoint's tensors do not say. */
   use(format: MatrixFormat): MatrixFormat {
     this.#used.set(format.dtype, format);

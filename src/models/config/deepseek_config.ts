@@ -139,7 +139,7 @@ export function readDeepseekConfig(
     value: vectors("v_head_dim"),
     ...readDeepseekRope(config),
     denseIntermediate: size("intermediate_size"),
-    experts: readExperts(config, generation),
+    experts: readDeepseekExperts(config, generation),
     tiedEmbeddings: config.boolean("tie_word_embeddings", { fallback: false }),
   };
   const { layers, experts } = parsed;
@@ -165,7 +165,8 @@ function readDeepseekRope(config: ConfigReader): Pick<DeepseekConfig, "ropeTheta
   return { ropeTheta: theta, yarn };
 }
 
-function readExperts(
+/** Of either generation; undefined without experts. */
+export function readDeepseekExperts(
   config: ConfigReader,
   generation: keyof typeof ROUTER_DEFAULTS,
 ): ExpertConfig | undefined {

@@ -51,6 +51,8 @@ export interface GqaFamily {
     readonly slidingWindow?: number;
     readonly normEps?: number;
   };
+  /** Whether positions may have parts. Default false. */
+  readonly ropeParts?: boolean;
   /** Which layers slide where `layer_types` does not say. Default none. */
   slides?(config: ConfigReader, layer: number): boolean;
   /** Reads the experts' fields. Default: there are none. */
@@ -96,6 +98,7 @@ export function readGqaConfig(config: ConfigReader, family: GqaFamily): GqaConfi
   const rope = readRope(config, {
     headDim,
     maxPosition,
+    takesParts: family.ropeParts ?? false,
     ...(defaults.ropeTheta !== undefined && { defaultTheta: defaults.ropeTheta }),
   });
   requireVectors(config, "partial_rotary_factor", rope.dim);

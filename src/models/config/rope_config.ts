@@ -18,7 +18,12 @@ export interface RopeConfig {
   readonly scaling: RopeScaling | undefined;
   /** Positions the embedding is meant for, the scaling included. */
   readonly contextLength: number;
+  /** Pairs that each part of a position turns, one behind the other; absent where it has no parts. */
+  readonly parts?: RopeParts;
 }
+
+/** Of a frame's number, a row's and a column's. */
+export type RopeParts = readonly [number, number, number];
 
 export interface ReadRopeOptions {
   readonly headDim: number;
@@ -26,6 +31,8 @@ export interface ReadRopeOptions {
   readonly maxPosition: number;
   /** When the file has no rope_theta. Default 10000. */
   readonly defaultTheta?: number;
+  /** Whether positions may have parts. Default false. */
+  readonly takesParts?: boolean;
 }
 
 export interface RopeSection<T extends string> {
@@ -53,7 +60,8 @@ const TYPES: readonly ["default", ...Known[]] = [
  * does not have are left for the config's `finish` to refuse.
  */
 export function readRope(config: ConfigReader, options: ReadRopeOptions): RopeConfig {
-  const { headDim, maxPosition, defaultTheta = 10000 } = options;
+  const { headDim, maxPosition, defaultTheta = 10000, takesParts = false } = options;
+  if (takesParts) return readPartedRope(config, options);
   const { theta = defaultTheta, section, type } = readRopeSection(config, TYPES);
   const dim = readDim(config, section, headDim);
   const common = { theta, dim, contextLength: maxPosition };
@@ -107,6 +115,24 @@ export function readRope(config: ConfigReader, options: ReadRopeOptions): RopeCo
     default:
       return type satisfies never;
   }
+}
+
+/** Of positions with parts, which older files call a kind of its own. */
+function readPartedRope(
+  config: ConfigReader,
+  { headDim, maxPosition, defaultTheta = 10000 }: ReadRopeOptions,
+): RopeConfig {
+  const { theta = defaultTheta, section } = readRopeSection(config, ["default", "mrope"]);
+  const dim = readDim(config, section, headDim);
+  const common = { theta, dim, contextLength: maxPosition, scaling: undefined };
+  if (section === undefined) throw config.error("rope_scaling", "its mrope_section is missing");
+  const [frame, row, column, ...more] = section.integers("mrope_section");
+  const pairs = [frame, row, column].filter((part) => part !== undefined && part >= 0);
+  const sum = pairs.reduce<number>((all, part) => all + part!, 0);
+  if (pairs.length < 3 || more.length > 0 || sum !== dim / 2) {
+    throw section.error("mrope_section", `it must be three numbers whose sum is ${dim / 2}`);
+  }
+  return { ...common, parts: [frame!, row!, column!] };
 }
 
 /**

@@ -8,19 +8,16 @@
  */
 import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { Quantization } from "../../checkpoint/quantization.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
-import { ONE_RANK } from "../../parallel/communicator.ts";
 import { gqaArchitecture } from "../gqa_decoder.ts";
-import type { Model, ModelArchitecture, ModelDefinition } from "../model.ts";
-import type { CreateOptions } from "../model_options.ts";
-import { patchesASide, readSiglip } from "./vision_shape.ts";
-import { imageTokens, type TowerShape, VisionTower } from "./vision_tower.ts";
+import type { ModelArchitecture, ModelDefinition } from "../model.ts";
+import { type Idefics3Shape, Idefics3Tower, tileRows } from "./idefics3_tower.ts";
+import { createSeeing, requirePlain, requireRepeated, type Spellings } from "./seeing_model.ts";
+import { patchesASide, readSquareShape, SIGLIP } from "./vision_shape.ts";
 
 const ARCHITECTURE = "Idefics3ForConditionalGeneration";
-/** What stands in front of the names of the decoder's tensors, the output head aside. */
-const TEXT = "model.text_model.";
-const DECODER = "model.";
+/** The output head has the name that it has everywhere. */
+const SPELLINGS: Spellings = [["model.text_model.", "model."]];
 
 export const idefics3: ModelArchitecture = { names: [ARCHITECTURE], define };
 
@@ -29,12 +26,7 @@ function define(
   quantization: Quantization,
   ranks?: DefinedRanks,
 ): ModelDefinition {
-  if ((ranks?.communicator ?? ONE_RANK).size > 1) {
-    throw new UnsupportedError(`${ARCHITECTURE} on several ranks`);
-  }
-  if (quantization.method !== "none") {
-    throw new UnsupportedError(`${ARCHITECTURE} with quantization ${quantization.name}`);
-  }
+  requirePlain(ARCHITECTURE, quantization, ranks);
   const tiedEmbeddings = config.boolean("tie_word_embeddings", { fallback: false });
   const text = config.modelSection("text_config");
   const vision = config.modelSection("vision_config");
@@ -54,54 +46,31 @@ function define(
   vision.skip("max_image_size", "size", "tie_word_embeddings", "use_base_siglip");
   config.skip("vocab_size");
   config.finish();
-  const { imageSide } = shape;
+  const { imageSide: tileSide, patchSide } = shape;
+  const facts = { tileSide, patchSide, tileTokens: tileRows(shape), placeholder };
   return {
     ...definition,
-    vision: { tileSide: imageSide, tileTokens: imageTokens(shape), placeholder },
-    create: (options) => createModel(definition, shape, options),
+    vision: { kind: "idefics3", ...facts },
+    create: (options) =>
+      createSeeing(
+        {
+          definition,
+          spellings: SPELLINGS,
+          createTower: (context) => new Idefics3Tower(context, shape),
+        },
+        options,
+      ),
   };
 }
 
-function towerShape(config: ConfigReader, vision: ConfigReader, textSize: number): TowerShape {
-  const siglip = readSiglip(vision);
+function towerShape(config: ConfigReader, vision: ConfigReader, textSize: number): Idefics3Shape {
+  const siglip = readSquareShape(vision, SIGLIP);
   const side = patchesASide(siglip);
   const shuffle = config.integer("scale_factor", { min: 1, max: side, fallback: 2 });
   if (side % shuffle !== 0) {
     throw config.error("scale_factor", `${side} patches of a side are not made of squares of it`);
   }
   const shape = { ...siglip, shuffle, textSize };
-  const tokens = config.integer("image_seq_len", { fallback: imageTokens(shape) });
-  if (tokens !== imageTokens(shape)) {
-    throw config.error("image_seq_len", `a tile is ${imageTokens(shape)} rows, not ${tokens}`);
-  }
+  requireRepeated(config, "image_seq_len", { value: tileRows(shape), what: "a tile" });
   return shape;
-}
-
-function createModel(
-  definition: ModelDefinition,
-  shape: TowerShape,
-  options: CreateOptions,
-): Model {
-  const { formats } = options;
-  const text = definition.create({ ...options, formats: formats.renamed(storedName) });
-  const tower = new VisionTower({ ...options, communicator: ONE_RANK }, shape);
-  return {
-    specs: [
-      ...text.specs.map((spec) => ({ ...spec, name: storedName(spec.name) })),
-      ...tower.specs,
-    ],
-    weightFormats: formats.used,
-    numericClasses: text.numericClasses,
-    findsBest: text.findsBest,
-    unshared: text.unshared,
-    ignores: (name) => name.startsWith(TEXT) && text.ignores(DECODER + name.slice(TEXT.length)),
-    compile: (plan, tensors) => text.compile(plan, tensors),
-    asDraft: () => text.asDraft(),
-    vision: tower,
-  };
-}
-
-/** Of a tensor, or a module, of the decoder. */
-function storedName(name: string): string {
-  return name.startsWith(DECODER) ? TEXT + name.slice(DECODER.length) : name;
 }

@@ -1,60 +1,60 @@
 /**
- * A layer of a vision tower: attention of every patch to every patch, and an MLP, each behind a
- * LayerNorm.
+ * A layer of a vision tower: attention of patches to patches, and an MLP, each behind a norm.
  *
  * @module
  */
-import { fullAttention } from "../../../kernels/vision/full_attention.ts";
-import { gelu } from "../../../kernels/vision/gelu.ts";
-import { layerNorm } from "../../../kernels/vision/layer_norm.ts";
+import { type AttentionItems, fullAttention } from "../../../kernels/vision/full_attention.ts";
+import { rotatePatches } from "../../../kernels/vision/rotate_patches.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
+import type { Step } from "../../layers/batch.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
-import { Linear } from "../../layers/linear.ts";
-import { type VectorWeight, vectorWeight } from "../../layers/weights/vector_weight.ts";
+import type { Linear } from "../../layers/linear.ts";
+import { type CompiledVisionMlp, createVisionMlp, type VisionMlpNames } from "./vision_mlp.ts";
+import type { VisionRows } from "./vision_rows.ts";
 import type { VisionShape } from "./vision_shape.ts";
+import {
+  bindNorm,
+  type NormWeights,
+  normSpecs,
+  normWeights,
+  visionLinear,
+} from "./vision_weights.ts";
 
-/** A LayerNorm's weights. */
-export interface NormWeights {
-  readonly weight: VectorWeight;
-  readonly bias: VectorWeight;
+/** How a family spells a layer's tensors, and what its parts are. */
+export interface LayerForm {
+  readonly norms: readonly [string, string];
+  /** Queries, keys and values, one linear each or all in one. */
+  readonly projections: readonly string[];
+  readonly output: string;
+  readonly mlp: VisionMlpNames;
+  /** Whether norms are LayerNorms. */
+  readonly centered: boolean;
 }
 
-export function normWeights(memory: DeviceMemory, name: string, length: number): NormWeights {
-  return {
-    weight: vectorWeight(memory, `${name}.weight`, length),
-    bias: vectorWeight(memory, `${name}.bias`, length),
-  };
-}
+/** CLIP's and SigLIP's in the transformers library. */
+export const CLIP_LAYER: LayerForm = {
+  norms: ["layer_norm1", "layer_norm2"],
+  projections: ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+  output: "self_attn.out_proj",
+  mlp: { kind: "plain", up: "mlp.fc1", down: "mlp.fc2" },
+  centered: true,
+};
 
-export const normSpecs = ({ weight, bias }: NormWeights): WeightSpec[] => [weight.spec, bias.spec];
-
-/** The rows of a picture, which all layers share. */
-export interface VisionRows {
-  readonly count: number;
-  /** `[count, hiddenSize]` f32: the residual stream, without what is pending. */
-  readonly hidden: Tensor;
-  /** The same size: what the last block made, the block's input, attention's output. */
-  readonly output: Tensor;
-  readonly normed: Tensor;
-  readonly attended: Tensor;
-  /** `[count, 3 * hiddenSize]` f32: queries, keys, values */
-  readonly qkv: Tensor;
-  /** `[count, innerStride]` f32 */
-  readonly inner: Tensor;
-  readonly innerStride: number;
-}
-
-/** A linear that stays as the checkpoint has it, whatever text models are quantized to. */
-export function visionLinear(
-  context: LayerContext,
-  name: string,
-  shape: { readonly rows: number; readonly columns: number; readonly bias: boolean },
-): Linear {
-  const format = context.formats.published(name);
-  return new Linear(context, { ...shape, name, format, split: "none" });
+/** What a layer's launches are bound to. */
+export interface LayerBinding {
+  readonly rows: VisionRows;
+  /** What the first norm adds to the residual stream, where anything is pending. */
+  readonly pending: Tensor | undefined;
+  /** What the stream then is, and the layer, for those who look on. */
+  readonly name: string;
+  readonly layer: string;
+  /** `[items, 4]` u32, and which of them this layer has in a run. */
+  readonly items: Tensor;
+  attention(): AttentionItems;
+  /** `[rows, headDim / 2, 2]` f32: turns of queries and keys; absent where they do not turn. */
+  readonly turns?: Tensor | undefined;
 }
 
 export class VisionLayer {
@@ -63,101 +63,91 @@ export class VisionLayer {
   readonly #norms: readonly [NormWeights, NormWeights];
   readonly #projections: readonly Linear[];
   readonly #out: Linear;
-  readonly #fc1: Linear;
-  readonly #fc2: Linear;
+  readonly #mlp: CompiledVisionMlp;
 
-  /** @param name In front of its tensors' names. */
-  constructor(context: LayerContext, shape: VisionShape, name: string) {
+  /** @param options `name`: in front of its tensors' names. */
+  constructor(
+    context: LayerContext,
+    shape: VisionShape,
+    { name, form }: { readonly name: string; readonly form: LayerForm },
+  ) {
     const { memory } = context;
-    const { hiddenSize, intermediate } = shape;
-    const linear = (part: string, rows = hiddenSize, columns = hiddenSize) =>
-      visionLinear(context, `${name}.${part}`, { rows, columns, bias: true });
+    const { hiddenSize: length } = shape;
+    const { centered, projections, norms } = form;
+    const linear = (part: string, rows: number) =>
+      visionLinear(context, `${name}.${part}`, { rows, columns: length, bias: true });
     this.#shape = shape;
     this.#norms = [
-      normWeights(memory, `${name}.layer_norm1`, hiddenSize),
-      normWeights(memory, `${name}.layer_norm2`, hiddenSize),
+      normWeights(memory, `${name}.${norms[0]}`, { length, centered }),
+      normWeights(memory, `${name}.${norms[1]}`, { length, centered }),
     ];
-    this.#projections = ["q_proj", "k_proj", "v_proj"].map((one) => linear(`self_attn.${one}`));
-    this.#out = linear("self_attn.out_proj");
-    this.#fc1 = linear("mlp.fc1", intermediate);
-    this.#fc2 = linear("mlp.fc2", hiddenSize, intermediate);
-    const linears = [...this.#projections, this.#out, this.#fc1, this.#fc2];
-    this.specs = [...this.#norms.flatMap(normSpecs), ...linears.flatMap(({ specs }) => specs)];
+    this.#projections = projections.map((one) => linear(one, (3 * length) / projections.length));
+    this.#out = linear(form.output, length);
+    this.#mlp = createVisionMlp(context, shape, { name, names: form.mlp });
+    this.specs = [
+      ...this.#norms.flatMap(normSpecs),
+      ...[...this.#projections, this.#out].flatMap(({ specs }) => specs),
+      ...this.#mlp.specs,
+    ];
   }
 
   /**
-   * Appends the layer's launches.
+   * Appends the layer's launches, over the rows of each step.
    *
-   * @param from `pending`: what the first norm adds to the residual stream; `name`: what that then is.
    * @returns What is to be added behind the layer.
    */
-  compile(
-    plan: Plan<object>,
-    rows: VisionRows,
-    {
-      pending,
-      name,
-      layer,
-    }: { readonly pending: Tensor; readonly name: string; readonly layer: string },
-  ): Tensor {
+  compile(plan: Plan<Step>, binding: LayerBinding): Tensor {
     const { recorder } = plan;
-    const { hidden, normed, qkv, attended, output, inner, innerStride, count } = rows;
+    const { rows, pending, name, layer, items, attention, turns } = binding;
+    const { hidden, normed, qkv, attended, output } = rows;
     const { hiddenSize: cols, normEps: eps, heads } = this.#shape;
-    const norm = (index: 0 | 1, addend: Tensor) => {
-      const { weight, bias } = this.#norms[index];
-      const weights = { weight: weight.tensor, bias: bias.tensor };
-      return layerNorm(recorder, { x: hidden, addend, out: normed, cols, eps, ...weights });
-    };
-    const linear = (one: Linear, to: LinearRows) => {
-      const launch = one.bind(recorder, { ...to, phase: "decode" });
-      return () => launch(count);
-    };
-    const norm1 = norm(0, pending);
+    const common = { x: hidden, out: normed, cols, eps };
+    const norm1 = bindNorm(recorder, this.#norms[0], { ...common, addend: pending });
+    const width = (3 * cols) / this.#projections.length;
     const projections = this.#projections.map((one, i) =>
-      linear(one, { x: normed, xStride: cols, out: qkv, outStride: 3 * cols, outColumn: i * cols }),
+      one.bind(recorder, {
+        x: normed,
+        xStride: cols,
+        out: qkv,
+        outStride: 3 * cols,
+        outColumn: i * width,
+        phase: "decode",
+      }),
     );
+    const headDim = cols / heads;
+    const turn =
+      turns &&
+      rotatePatches(recorder, { qkv, stride: 3 * cols, vectors: 2 * heads, headDim, turns });
     const attend = fullAttention(recorder, {
       qkv,
       qkvStride: 3 * cols,
       keyColumn: cols,
       valueColumn: 2 * cols,
+      items,
       out: attended,
       heads,
-      headDim: cols / heads,
+      headDim,
     });
-    const project = linear(this.#out, { x: attended, xStride: cols, out: output, outStride: cols });
-    const norm2 = norm(1, output);
-    const up = linear(this.#fc1, { x: normed, xStride: cols, out: inner, outStride: innerStride });
-    const activate = gelu(recorder, { x: inner });
-    const down = linear(this.#fc2, {
-      x: inner,
-      xStride: innerStride,
+    const project = this.#out.bind(recorder, {
+      x: attended,
+      xStride: cols,
       out: output,
       outStride: cols,
+      phase: "decode",
     });
-    plan.add(() => norm1(count));
+    const norm2 = bindNorm(recorder, this.#norms[1], { ...common, addend: output });
+    plan.add((step) => norm1(step.rows));
     plan.tap(name, hidden);
-    plan.add(() => {
-      for (const launch of projections) launch();
-      attend(count);
-      project();
+    plan.add((step) => {
+      for (const launch of projections) launch(step.rows);
+      turn?.(step.rows);
+      attend(attention());
+      project(step.rows);
     });
     plan.tap(`${layer}.attn_out`, output);
-    plan.add(() => norm2(count));
+    plan.add((step) => norm2(step.rows));
     plan.tap(`${layer}.after_attn`, hidden);
-    plan.add(() => {
-      up();
-      activate(count * innerStride);
-      down();
-    });
+    this.#mlp.compile(plan, rows);
     return output;
   }
-}
-
-interface LinearRows {
-  readonly x: Tensor;
-  readonly xStride: number;
-  readonly out: Tensor;
-  readonly outStride: number;
-  readonly outColumn?: number;
 }

@@ -6,17 +6,24 @@
 import { Plan, type RunOptions } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import { Recorder } from "../../gpu/recorder.ts";
-import { imageTokens, type VisionTensors, type VisionTower } from "./vision_tower.ts";
+import type { PatchGrid } from "../../images/patches.ts";
+import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import type { VisionTensors, VisionTower } from "./vision_tower.ts";
 
-/** Of one picture: it is always the same launches. */
-const STEP = {};
+/** What a tower sees at once. */
+export interface TowerPicture {
+  /** `[patches, patchStride]`: each by channel, row and column, normalized */
+  readonly patches: Float32Array<ArrayBuffer>;
+  readonly grid: PatchGrid;
+}
 
 export class VisionRunner {
   readonly tower: VisionTower;
   readonly recorder: Recorder;
-  readonly #plan: Plan<object>;
+  readonly #plan: Plan<Step>;
   readonly #tensors: VisionTensors;
   readonly #readback: Readback;
+  readonly #step: Step = { ...EMPTY_STEP };
 
   /** @param steps The recorder of the text model, whose compiled pipelines it shares. */
   constructor(tower: VisionTower, { device, pipelines }: Recorder) {
@@ -26,7 +33,7 @@ export class VisionRunner {
     this.#plan = new Plan(this.recorder);
     this.#tensors = tower.compile(this.#plan);
     const { featureStride } = this.#tensors;
-    this.#readback = new Readback(device, imageTokens(tower.shape) * featureStride * 4, 1);
+    this.#readback = new Readback(device, tower.maxRows * featureStride * 4, 1);
   }
 
   /** Elements from one patch to the next. */
@@ -38,24 +45,24 @@ export class VisionRunner {
    * The rows of one picture. To be called when the last picture's are there. Its bits depend on the
    * picture alone.
    *
-   * @param patches `[patches, patchStride]`: each by channel, row and column, normalized.
    * @returns Each of the text model's width.
    * @throws {DeviceError} as a rejection, when the device is lost.
    */
   async run(
-    patches: Float32Array<ArrayBuffer>,
+    { patches, grid }: TowerPicture,
     options: Pick<RunOptions, "onTap"> = {},
   ): Promise<readonly Float32Array[]> {
     const { patches: into, features, featureStride } = this.#tensors;
-    const { textSize } = this.tower.shape;
-    const tokens = imageTokens(this.tower.shape);
+    const { textSize } = this.tower;
     const { recorder } = this;
     recorder.device.queue.writeBuffer(into.buffer, into.offset, patches);
-    await this.#plan.run(STEP, options);
-    const read = this.#readback.record(recorder, features, tokens * featureStride * 4);
+    const sizes = this.#tensors.begin(grid);
+    this.#step.rows = this.#step.decodeRows = sizes.patches;
+    await this.#plan.run(this.#step, options);
+    const read = this.#readback.record(recorder, features, sizes.rows * featureStride * 4);
     recorder.submit();
     const all = new Float32Array(await read());
-    return Array.from({ length: tokens }, (_, i) =>
+    return Array.from({ length: sizes.rows }, (_, i) =>
       all.slice(i * featureStride, i * featureStride + textSize),
     );
   }
@@ -67,6 +74,6 @@ export class VisionRunner {
 }
 
 /** More than are bound: each form of a linear is one. */
-function launchesOf({ shape: { layers } }: VisionTower): number {
+function launchesOf({ layers }: VisionTower): number {
   return 128 * (layers + 1);
 }

@@ -1,36 +1,32 @@
 /**
- * A SigLIP tower and the projector behind it: patches of a picture to rows that a text model reads in
- * place of token embeddings.
- *
- * Sources: Zhai et al., "Sigmoid Loss for Language Image Pre-Training" (2023); Laurençon et al.,
- * "Building and better understanding vision-language models" (2024).
+ * What a vision tower is to the engine: patches of a picture go in, rows come out that a text model
+ * reads in place of token embeddings.
  *
  * @module
  */
-import { layerNorm } from "../../../kernels/vision/layer_norm.ts";
-import { pixelShuffle } from "../../../kernels/vision/pixel_shuffle.ts";
+import { type AttentionItems, addAttentionItems } from "../../../kernels/vision/full_attention.ts";
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
-import type { LayerContext } from "../../layers/layer_context.ts";
-import type { Linear } from "../../layers/linear.ts";
-import { type VectorWeight, vectorWeight } from "../../layers/weights/vector_weight.ts";
-import {
-  type NormWeights,
-  normSpecs,
-  normWeights,
-  VisionLayer,
-  type VisionRows,
-  visionLinear,
-} from "./vision_layer.ts";
-import { patchesASide, type VisionShape } from "./vision_shape.ts";
+import type { PatchGrid } from "../../images/patches.ts";
+import type { Step } from "../../layers/batch.ts";
 
-export interface TowerShape extends VisionShape {
-  /** Patches of a side of the square that becomes one row. */
-  readonly shuffle: number;
+export interface VisionTower {
+  readonly specs: readonly WeightSpec[];
+  readonly layers: number;
   /** Width of the text model's rows. */
   readonly textSize: number;
+  /** Rows that one picture becomes at most. */
+  readonly maxRows: number;
+  /** Appends the launches for one picture. */
+  compile(plan: Plan<Step>): VisionTensors;
+}
+
+/** Rows of one run: patches that go in, rows that come out. */
+export interface PictureRows {
+  readonly patches: number;
+  readonly rows: number;
 }
 
 /** What a compiled tower reads and writes. */
@@ -38,130 +34,36 @@ export interface VisionTensors {
   /** `[patches, patchStride]` f32: each by channel, row and column, normalized */
   readonly patches: Tensor;
   readonly patchStride: number;
-  /** `[imageTokens, featureStride]` f32 */
+  /** `[maxRows, featureStride]` f32 */
   readonly features: Tensor;
   readonly featureStride: number;
+  /** Readies the launches for a picture of so many patches. */
+  begin(grid: PatchGrid): PictureRows;
 }
 
-/** Rows that a picture becomes. */
-export const imageTokens = (shape: TowerShape): number =>
-  (patchesASide(shape) / shape.shuffle) ** 2;
-
 /** Elements from one row to the next: linears read four at once. */
-const strideOf = (width: number): number => Math.ceil(width / 4) * 4;
+export const strideOf = (width: number): number => Math.ceil(width / 4) * 4;
 
-export class VisionTower {
-  readonly shape: TowerShape;
-  readonly specs: readonly WeightSpec[];
-  readonly #memory: DeviceMemory;
-  readonly #patches: Linear;
-  readonly #positions: VectorWeight;
-  readonly #layers: readonly VisionLayer[];
-  readonly #norm: NormWeights;
-  readonly #projector: Linear;
+/** The spec of a linear that the checkpoint has as a convolution of `shape`, or of a table in its shape. */
+export function shapedSpecs(
+  specs: readonly WeightSpec[],
+  shape: readonly number[],
+): readonly WeightSpec[] {
+  return specs.map((spec) => (spec.name.endsWith(".bias") ? spec : { ...spec, shape }));
+}
 
-  constructor(context: LayerContext, shape: TowerShape) {
-    const { memory } = context;
-    const { hiddenSize, patchSide, shuffle, textSize: rows } = shape;
-    const tower = "model.vision_model";
-    this.shape = shape;
-    this.#memory = memory;
-    const columns = 3 * patchSide ** 2;
-    const patches = { rows: hiddenSize, columns, bias: true };
-    this.#patches = visionLinear(context, `${tower}.embeddings.patch_embedding`, patches);
-    const count = patchesASide(shape) ** 2;
-    const positions = `${tower}.embeddings.position_embedding.weight`;
-    this.#positions = vectorWeight(memory, positions, count * hiddenSize);
-    this.#layers = Array.from(
-      { length: shape.layers },
-      (_, i) => new VisionLayer(context, shape, `${tower}.encoder.layers.${i}`),
-    );
-    this.#norm = normWeights(memory, `${tower}.post_layernorm`, hiddenSize);
-    const projector = { rows, columns: shuffle ** 2 * hiddenSize, bias: false };
-    this.#projector = visionLinear(context, "model.connector.modality_projection.proj", projector);
-    this.specs = [
-      // The checkpoint has a patch as a convolution's kernel.
-      ...this.#patches.specs.map((spec) =>
-        spec.shape.length === 1 ? spec : { ...spec, shape: [hiddenSize, 3, patchSide, patchSide] },
-      ),
-      { ...this.#positions.spec, shape: [count, hiddenSize] },
-      ...this.#layers.flatMap(({ specs }) => specs),
-      ...normSpecs(this.#norm),
-      ...this.#projector.specs,
-    ];
-  }
+/** Items of attention, in memory. */
+export interface PlacedItems {
+  readonly items: Tensor;
+  readonly attention: AttentionItems;
+}
 
-  /** Appends the launches for one picture. */
-  compile(plan: Plan<object>): VisionTensors {
-    const { recorder } = plan;
-    const { hiddenSize: cols, normEps: eps, shuffle: scale, patchSide, textSize } = this.shape;
-    const side = patchesASide(this.shape);
-    const rows = this.#allocateRows(side ** 2);
-    const { hidden, normed } = rows;
-    const patchStride = strideOf(3 * patchSide ** 2);
-    const featureStride = strideOf(textSize);
-    const tokens = imageTokens(this.shape);
-    const patches = this.#allocate(rows.count * patchStride, "patches");
-    const shuffled = this.#allocate(rows.count * cols, "shuffled patches");
-    const features = this.#allocate(tokens * featureStride, "features");
-
-    const input = { x: patches, xStride: patchStride, phase: "decode" } as const;
-    const embed = this.#patches.bind(recorder, { ...input, out: hidden, outStride: cols });
-    plan.add(() => embed(rows.count));
-    plan.tap("vision.patch_embed", hidden);
-    let pending = this.#positions.tensor;
-    let name = "vision.embeddings";
-    this.#layers.forEach((one, i) => {
-      const layer = `vision.layer${i}`;
-      pending = one.compile(plan, rows, { pending, name, layer });
-      name = `${layer}.out`;
-    });
-    const { weight, bias } = this.#norm;
-    const weights = { weight: weight.tensor, bias: bias.tensor };
-    const norm = layerNorm(recorder, {
-      x: hidden,
-      addend: pending,
-      out: normed,
-      cols,
-      eps,
-      ...weights,
-    });
-    plan.add(() => norm(rows.count));
-    plan.tap(name, hidden);
-    plan.tap("vision.post_norm", normed);
-    const shuffle = pixelShuffle(recorder, { x: normed, out: shuffled, cols, side, scale });
-    const project = this.#projector.bind(recorder, {
-      x: shuffled,
-      xStride: scale ** 2 * cols,
-      out: features,
-      outStride: featureStride,
-      phase: "decode",
-    });
-    plan.add(shuffle);
-    plan.tap("connector.shuffled", shuffled);
-    plan.add(() => project(tokens));
-    plan.tap("projector.out", features);
-    return { patches, patchStride, features, featureStride };
-  }
-
-  #allocateRows(count: number): VisionRows {
-    const { hiddenSize, intermediate } = this.shape;
-    const allocate = (width: number, label: string) =>
-      this.#allocate(count * width, `patches' ${label}`);
-    const innerStride = strideOf(intermediate);
-    return {
-      count,
-      hidden: allocate(hiddenSize, "residual stream"),
-      output: allocate(hiddenSize, "block output"),
-      normed: allocate(hiddenSize, "normed rows"),
-      attended: allocate(hiddenSize, "attention"),
-      qkv: allocate(3 * hiddenSize, "queries, keys and values"),
-      inner: allocate(innerStride, "inner rows"),
-      innerStride,
-    };
-  }
-
-  #allocate(elements: number, label: string): Tensor {
-    return this.#memory.allocate("activations", elements * 4, label);
-  }
+/** Those of a picture whose patches all see each other, however often it runs. */
+export function wholePicture(memory: DeviceMemory, rows: number): PlacedItems {
+  const words: number[] = [];
+  addAttentionItems(words, 0, rows);
+  const items = memory.allocate("weights", words.length * 4, "attention items");
+  memory.write(items, 0, Uint32Array.from(words));
+  const attention = { first: 0, count: words.length / 4, rows, pairs: rows ** 2 };
+  return { items, attention };
 }

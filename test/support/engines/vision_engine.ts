@@ -1,31 +1,66 @@
 /**
- * The real engine on a small checkpoint that reads images, and pictures for it: files beside the
+ * The real engine on small checkpoints that read images, and pictures for them: files beside the
  * project, so tests of them skip where those are absent.
  *
  * @module
  */
 import { join } from "node:path";
 import { Engine } from "../../../src/engine/engine.ts";
+import type { ImageProcessor } from "../../../src/engine/images/image_plan.ts";
+import { loadImageProcessor } from "../../../src/engine/images/image_processor.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
+import { loadText } from "../../../src/engine/load/text_model.ts";
 import type { GenerationRequest } from "../../../src/generation.ts";
+import { openImage } from "../../../src/images/decode_image.ts";
+import type { Pixels } from "../../../src/images/pixels.ts";
 import type { PromptLogprobs } from "../../../src/logprobs.ts";
+import type { ModelDefinition } from "../../../src/models/model.ts";
 import { sharedBytes } from "../../text/shared_data.ts";
 import { folderSource, SHARED_MODELS } from "../checkpoints/folder_source.ts";
 import { device } from "../devices/gpu.ts";
 
-/** Its folder; undefined where it is absent. */
-export const VISION_MODEL: string | undefined =
-  SHARED_MODELS && join(SHARED_MODELS, "../vision/models/mini-smolvlm");
+export const VISION_MODELS = [
+  "mini-smolvlm",
+  "mini-llava",
+  "mini-qwen2.5-vl",
+  "mini-deepseek-vl2",
+] as const;
+export type VisionModel = (typeof VISION_MODELS)[number];
 
-export function openVisionEngine(options: Partial<LoadOptions> = {}): Promise<Engine> {
+/** The folder of a model. */
+export const visionFolder = (model: VisionModel): string =>
+  join(SHARED_MODELS!, "../vision/models", model);
+
+/** The first of them; undefined where they are absent. */
+export const VISION_MODEL: string | undefined = SHARED_MODELS && visionFolder("mini-smolvlm");
+
+export function openVisionEngine(
+  options: Partial<LoadOptions> = {},
+  model: VisionModel = "mini-smolvlm",
+): Promise<Engine> {
   const given = { device, maxTotalTokens: 2048, triesInvariance: false, ...options };
-  return Engine.load(folderSource(VISION_MODEL!), given);
+  return Engine.load(folderSource(visionFolder(model)), given);
+}
+
+/** How a model's images are prepared. */
+export async function visionProcessor(
+  model: VisionModel,
+  definition: Pick<ModelDefinition, "vision">,
+): Promise<ImageProcessor> {
+  const source = folderSource(visionFolder(model));
+  const { tokenizer } = await loadText(source);
+  return (await loadImageProcessor(source, definition, tokenizer))!;
 }
 
 /** The PNG file of a picture. */
 export function picture(name: string): Uint8Array<ArrayBuffer> {
   const decoded = `images/decoded/${name.replace(".", "_")}.png`;
   return sharedBytes(`vision/${name.endsWith(".png") ? `images/${name}` : decoded}`);
+}
+
+/** The pixels of a file beside the pictures. */
+export function pixelsIn(path: string): Promise<Pixels> {
+  return openImage(sharedBytes(`vision/${path}`)).decode();
 }
 
 export interface VisionAnswer {

@@ -1,0 +1,47 @@
+/**
+ * How LLaVA-1.5 prepares images: the middle of each, in a square of one size.
+ *
+ * @module
+ */
+import { centralSquare, toShortestEdge } from "../../images/central_square.ts";
+import { patchesOf } from "../../images/patches.ts";
+import type { VisionFacts } from "../../models/model.ts";
+import type { ImageProcessor, ProcessorFiles } from "./image_plan.ts";
+import { BICUBIC, readPreprocessor, requireSide } from "./processor_config.ts";
+
+/** Times the side of the square that the shorter side may be brought to. */
+const MOST_CUT = 4;
+
+export async function loadLlavaProcessor(
+  { source, vocabulary }: ProcessorFiles,
+  facts: Extract<VisionFacts, { kind: "llava" }>,
+): Promise<ImageProcessor> {
+  const { side, patchSide, tokens, placeholder } = facts;
+  const type = "CLIPImageProcessor";
+  const { config, scale } = await readPreprocessor(source, { type, resample: BICUBIC });
+  config.only("do_center_crop", [true]);
+  requireSide(config, "crop_size", { side, names: ["height", "width"] });
+  const size = config.section("size");
+  const shortest = size.integer("shortest_edge", { min: side, max: MOST_CUT * side });
+  config.finish();
+  const placeholderText = vocabulary.text(placeholder);
+  const square = { side, shortest };
+  return {
+    placeholder,
+    placeholderText,
+    fewestTokens: tokens,
+    beginsChats: true,
+    plan(picture) {
+      // Refuses a picture that would become too long.
+      toShortestEdge(picture, shortest);
+      return {
+        key: "square",
+        text: placeholderText.repeat(tokens),
+        tokens,
+        tiles: async (pixels) => [await centralSquare(pixels, square)],
+        patches: (tile) => patchesOf(tile, scale, { patchSide }),
+        join: ([rows]) => rows!,
+      };
+    },
+  };
+}

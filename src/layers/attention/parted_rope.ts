@@ -1,0 +1,50 @@
+/**
+ * Rotation by positions of three parts: each turns some of a head's pairs. What a row turns by is
+ * computed for each step, as no table has all combinations.
+ *
+ * Source: Wang et al., "Qwen2-VL: Enhancing Vision-Language Model's Perception of the World at Any
+ * Resolution" (2024).
+ *
+ * @module
+ */
+import type { RopePlaces } from "../batch.ts";
+import { inverseFrequencies } from "./rope_scaling.ts";
+
+export interface PartedRopeShape {
+  readonly theta: number;
+  /** Elements of a head that turn. */
+  readonly dim: number;
+  /** Pairs that each part turns, one behind the other. */
+  readonly parts: readonly [number, number, number];
+}
+
+export class PartedRope {
+  /** `[maxRows, dim]`: cosine and sine of each pair */
+  readonly turns: Float32Array<ArrayBuffer>;
+  readonly dim: number;
+  readonly #frequencies: ArrayLike<number>;
+  /** By pair: which part turns it. */
+  readonly #partOf: Uint8Array;
+  readonly #place = new Uint32Array(3);
+
+  constructor({ theta, dim, parts }: PartedRopeShape, maxRows: number) {
+    this.dim = dim;
+    this.#frequencies = inverseFrequencies({ theta, dim, scaling: undefined, positions: 1 });
+    this.#partOf = Uint8Array.from(parts.flatMap((pairs, part) => Array(pairs).fill(part)));
+    this.turns = new Float32Array(maxRows * dim);
+  }
+
+  /** @param places Of the row's sequence. Default: all parts are the position. */
+  fill(row: number, position: number, places: RopePlaces | undefined): void {
+    const place = this.#place;
+    if (places === undefined) place.fill(position);
+    else places.write(position, place);
+    const start = row * this.dim;
+    for (let pair = 0; pair < this.#partOf.length; pair++) {
+      // As in the table of positions that are numbers.
+      const angle = Math.fround(place[this.#partOf[pair]!]! * this.#frequencies[pair]!);
+      this.turns[start + 2 * pair] = Math.cos(angle);
+      this.turns[start + 2 * pair + 1] = Math.sin(angle);
+    }
+  }
+}

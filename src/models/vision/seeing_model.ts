@@ -1,0 +1,93 @@
+/**
+ * A text model and the vision tower that makes rows for it, out of one checkpoint.
+ *
+ * @module
+ */
+import type { ConfigReader } from "../../checkpoint/config.ts";
+import type { Quantization } from "../../checkpoint/quantization.ts";
+import { UnsupportedError } from "../../errors.ts";
+import type { LayerContext } from "../../layers/layer_context.ts";
+import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
+import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
+import type { Model, ModelDefinition } from "../model.ts";
+import type { CreateOptions } from "../model_options.ts";
+import type { VisionTower } from "./vision_tower.ts";
+
+/** How the decoder's names are spelled in a checkpoint: what they begin with, and what that stands for. */
+export type Spellings = readonly (readonly [stored: string, decoder: string])[];
+
+export interface SeeingParts {
+  readonly definition: ModelDefinition;
+  readonly spellings: Spellings;
+  /** Tensors beside the decoder's that are known and not wanted. Default none. */
+  ignores?(name: string): boolean;
+  createTower(context: LayerContext): VisionTower;
+}
+
+/** @throws {UnsupportedError} where a model with a vision tower is quantized, or on several ranks. */
+export function requirePlain(
+  architecture: string,
+  quantization: Quantization,
+  ranks: DefinedRanks | undefined,
+): void {
+  if ((ranks?.communicator ?? ONE_RANK).size > 1) {
+    throw new UnsupportedError(`${architecture} on several ranks`);
+  }
+  if (quantization.method !== "none") {
+    throw new UnsupportedError(`${architecture} with quantization ${quantization.name}`);
+  }
+}
+
+/** The first of several ways of spelling whose token table the checkpoint has. */
+export function spellingOf<T extends { readonly text: Spellings }>(
+  formats: MatrixFormats,
+  ways: readonly [T, ...T[]],
+): T {
+  const table = "model.embed_tokens";
+  return ways.find(({ text }) => formats.has(`${respelled(table, text)}.weight`)) ?? ways[0];
+}
+
+export function createSeeing(
+  { definition, spellings, ignores, createTower }: SeeingParts,
+  options: CreateOptions,
+): Model {
+  const { formats } = options;
+  const storedName = (name: string) => respelled(name, spellings);
+  const text = definition.create({ ...options, formats: formats.renamed(storedName) });
+  const tower = createTower({ ...options, communicator: ONE_RANK });
+  return {
+    specs: [
+      ...text.specs.map((spec) => ({ ...spec, name: storedName(spec.name) })),
+      ...tower.specs,
+    ],
+    weightFormats: formats.used,
+    numericClasses: text.numericClasses,
+    findsBest: text.findsBest,
+    unshared: text.unshared,
+    ignores: (name) =>
+      (ignores?.(name) ?? false) ||
+      spellings.some(
+        ([stored, own]) => name.startsWith(stored) && text.ignores(own + name.slice(stored.length)),
+      ),
+    compile: (plan, tensors) => text.compile(plan, tensors),
+    asDraft: () => text.asDraft(),
+    vision: tower,
+  };
+}
+
+/** Of a tensor, or a module, of the decoder. */
+function respelled(name: string, spellings: Spellings): string {
+  const [stored, own] = spellings.find(([, begin]) => name.startsWith(begin)) ?? ["", ""];
+  return stored + name.slice(own.length);
+}
+
+/** A whole number that the files repeat, which must be what follows from the others. */
+export function requireRepeated(
+  config: ConfigReader,
+  field: string,
+  { value, what }: { readonly value: number; readonly what: string },
+): void {
+  const given = config.integer(field, { fallback: value });
+  if (given !== value) throw config.error(field, `${what} is ${value} rows, not ${given}`);
+}
