@@ -287,8 +287,10 @@ describe("refused and named", () => {
   });
 
   const KNOWN =
-    "known are DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, GptOssForCausalLM, " +
-    "Idefics3ForConditionalGeneration, LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM";
+    "known are DeepseekV2ForCausalLM, DeepseekV3ForCausalLM, DeepseekVLV2ForCausalLM, " +
+    "GptOssForCausalLM, Idefics3ForConditionalGeneration, LlamaForCausalLM, " +
+    "LlavaForConditionalGeneration, MistralForCausalLM, Qwen2ForCausalLM, " +
+    "Qwen2_5_VLForConditionalGeneration, Qwen3ForCausalLM, Qwen3MoeForCausalLM";
 
   test("an unknown architecture, with the known ones", async () => {
     const error = await define({ ...qwen, architectures: ["Gemma3ForCausalLM"] }).catch((e) => e);

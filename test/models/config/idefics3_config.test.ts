@@ -74,7 +74,13 @@ const whole = (fields: Partial<Record<keyof Config | string, unknown>>): object 
 describe("SmolVLM's config", () => {
   test("says how it sees and how it reads", async () => {
     const { vision: sees, shape, facts } = await define(SMOLVLM);
-    expect(sees).toEqual({ tileSide: 512, tileTokens: 64, placeholder: 49190 });
+    expect(sees).toEqual({
+      kind: "idefics3",
+      tileSide: 512,
+      patchSide: 16,
+      tileTokens: 64,
+      placeholder: 49190,
+    });
     expect(shape).toMatchObject({ hiddenSize: 576, layers: 30, contextLength: 8192 });
     expect(facts).toMatchObject({ attention: { heads: 9, kvHeads: 3 }, tiedEmbeddings: false });
   });
