@@ -153,7 +153,7 @@ export class PromptReader {
   ): Promise<Prompt> {
     const { contentIds, images } = this.#options;
     const { placeholder } = images!.processor;
-    const grids = placed.map(({ plan }) => plan.grid);
+    const grids = placed.map(({ prepared }) => prepared.grid);
     const given = { rows, grids, placeholder, contentIds };
     const embeddings = await PromptEmbeddings.place(tokens, given);
     return { tokens: embeddings.ids, embeddings };
@@ -173,7 +173,7 @@ export class PromptReader {
     // A cut could leave out the place of an image.
     const allowAutoTruncate = this.#options.allowAutoTruncate && placed.length === 0;
     const fit = { contextLength, allowAutoTruncate };
-    const imageTokens = placed.reduce((sum, { plan }) => sum + plan.tokens, 0);
+    const imageTokens = placed.reduce((sum, { prepared }) => sum + prepared.tokens, 0);
     if (imageTokens >= contextLength) throw tooLong(`at least ${imageTokens}`, contextLength);
     const { prompt, messages = [] } = request;
     if (prompt === undefined && !allowAutoTruncate) {
@@ -185,7 +185,7 @@ export class PromptReader {
         : { prompt: boundedText(prompt, fit, longestToken) };
     const images = reader && {
       placeholder: reader.processor.placeholderText,
-      texts: placed.map(({ plan }) => plan.text),
+      texts: placed.map(({ prepared }) => prepared.text),
     };
     const beginsChats = reader?.processor.beginsChats;
     return texts.run({ type: "prompt", request: text, fit, images, beginsChats }, request);

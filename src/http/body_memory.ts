@@ -76,6 +76,11 @@ export class BodyShare {
     this.#whole = whole;
   }
 
+  /** Ends with the client. */
+  get signal(): AbortSignal {
+    return this.#signal;
+  }
+
   /** Bytes that it takes now. */
   get bytes(): number {
     return this.#bytes;

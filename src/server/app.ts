@@ -23,6 +23,7 @@ import type { Lifecycle } from "./guard/lifecycle.ts";
 import { allowOrigins } from "./guard/origins.ts";
 import { answerIdOf, identifyAnswers } from "./guard/request_ids.ts";
 import { LiveRequests } from "./live_requests.ts";
+import { type MediaAccess, NO_MEDIA } from "./media.ts";
 import { answerMessagesErrors } from "./messages/messages_errors.ts";
 import { modelNamesOf } from "./model_name.ts";
 import { GenerationRate } from "./observe/generation_rate.ts";
@@ -51,6 +52,8 @@ export interface AppOptions extends AuthOptions, HostOptions {
    * what they hold until they are answered. Default 512 MiB.
    */
   readonly requestMemory?: number;
+  /** What the server opens for its clients, of images that they name. Default: no file, no URL. */
+  readonly media?: MediaAccess | undefined;
   /** Form of the model's tool calls. Default: they stay content. */
   readonly toolCallParser?: ToolCallParserName | undefined;
   /** Form of the model's reasoning. Default: it stays content. */
@@ -178,6 +181,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     servedModelName: modelNames[0],
     modelNames,
     maxBodyBytes,
+    media: options.media ?? NO_MEDIA,
     bodies: new BodyMemory(options.requestMemory ?? 512 * 1024 * 1024),
     onIdle: onceAName(options.onIdleField),
     startedAt: Math.floor(Date.now() / 1000),

@@ -10,6 +10,7 @@ import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import type { ByteBudget } from "./byte_budget.ts";
 import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
+import type { MediaAccess } from "./media.ts";
 import type { GenerationRate } from "./observe/generation_rate.ts";
 import type { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
@@ -63,6 +64,8 @@ export interface ServerContext {
   readonly startedAt: number;
   /** Size of a request body at most. */
   readonly maxBodyBytes: number;
+  /** What it opens for its clients. */
+  readonly media: MediaAccess;
   /** What the bodies of all requests take. */
   readonly bodies: BodyMemory;
   /** Is told the name of each field that was taken and has no effect. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
-import type { ImagePlan, ImageProcessor } from "../../src/engine/images/image_plan.ts";
+import type { ImageProcessor, PreparedImage } from "../../src/engine/images/prepared_image.ts";
 import { type LoadedModel, loadModel } from "../../src/engine/load/load.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { openImage } from "../../src/images/decode_image.ts";
@@ -107,24 +107,24 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
     });
     afterAll(() => loaded?.destroy());
 
-    const open = async (name: string): Promise<[ImagePlan, readonly Pixels[]]> => {
+    const open = async (name: string): Promise<[PreparedImage, readonly Pixels[]]> => {
       const pixels = await openImage(picture(name)).decode();
-      const plan = processor.plan(pixels, { count: 1 });
-      return [plan, await plan.tiles(pixels)];
+      const prepared = processor.prepare(pixels, { count: 1 });
+      return [prepared, await prepared.tiles(pixels)];
     };
 
     test.each(["photo.png", "tiny.png"])("%s: pixels of every tile", async (name) => {
-      const [plan, tiles] = await open(name);
+      const [prepared, tiles] = await open(name);
       const { images } = sharedJson<Preprocessed>(`vision/golden/${model}.preprocess.json`);
       const { tensor, sum, sum_of_squares } = images[name]!.pixel_values;
       const pixels = floatsOf(tensor!);
       expect(tiles.length).toBe(sum.length);
       for (const [i, tile] of tiles.entries()) {
-        const { patches, grid } = await plan.patches(tile);
+        const { patches, grid } = await prepared.patches(tile);
         const side = loaded.definition.vision!.patchSide;
         const got =
           model === "mini-qwen2.5-vl"
-            ? inUnits(patches, grid.columns / 2, plan.tokens)
+            ? inUnits(patches, grid.columns / 2, prepared.tokens)
             : planesOf(tile, patches, side);
         expect(got.length).toBe(pixels.length);
         const add = (of: (value: number) => number) => got.reduce((all, one) => all + of(one), 0);
@@ -139,7 +139,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
     test.each(["photo.png", "tiny.png"])(
       "%s: what the tower makes of its first tile",
       async (name) => {
-        const [plan, [tile]] = await open(name);
+        const [prepared, [tile]] = await open(name);
         const taps = new Map<string, GPUBuffer>();
         const onTap = (tap: string, tensor: Tensor) => {
           const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
@@ -148,7 +148,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
           loaded.vision!.recorder.copy(tensor, target, tensor.size);
           taps.set(tap, buffer);
         };
-        await loaded.vision!.run(await plan.patches(tile!), { onTap });
+        await loaded.vision!.run(await prepared.patches(tile!), { onTap });
         const { tensors } = golden.intermediates[name]!;
         const compared: string[] = [];
         for (const [tap, buffer] of taps) {
@@ -166,15 +166,16 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
 
     test("features of every picture, the same bits each time", async () => {
       for (const [name, want] of Object.entries(golden.features)) {
-        const [plan, tiles] = await open(name);
+        const [prepared, tiles] = await open(name);
         const see = async () => {
           const rows = [];
-          for (const tile of tiles) rows.push(await loaded.vision!.run(await plan.patches(tile)));
-          return plan.join(rows).flatMap((row) => Array.from(row));
+          for (const tile of tiles)
+            rows.push(await loaded.vision!.run(await prepared.patches(tile)));
+          return prepared.join(rows).flatMap((row) => Array.from(row));
         };
         const got = await see();
         expect(got.length, name).toBe(floatsOf(want).length);
-        expect(got.length / want.shape[1]!).toBe(plan.tokens);
+        expect(got.length / want.shape[1]!).toBe(prepared.tokens);
         expect(error(got, floatsOf(want)), name).toBeLessThan(TOLERANCE);
         expect(await see()).toEqual(got);
       }

@@ -150,6 +150,14 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
       expect((await exchange(port, [Buffer.from(text)])).status).toBe(status);
     }
   },
+  allowedLocalMediaPath: async () => {
+    await echoed(first, "allowed_local_media_path", folders.profiles);
+    await refusedAtStart("--allowed-local-media-path", "/absent/folder");
+  },
+  allowedMediaDomains: async () => {
+    await echoed(first, "allowed_media_domains", ["images.example.org"]);
+    await refusedAtStart("--allowed-media-domains", "https://images.example.org/");
+  },
   sendTimeout: () => leavesAnswersUnread(first, KEY),
   requestMemory: async () => {
     const body = { text: "a".repeat(2 ** 23) };

@@ -10,7 +10,12 @@ import { type PixelScale, patchesOf } from "../../images/patches.ts";
 import type { ImageSize } from "../../images/pixels.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageRows } from "./feature_cache.ts";
-import type { ImagePlan, ImageProcessor, PlanOptions, ProcessorFiles } from "./image_plan.ts";
+import type {
+  ImageProcessor,
+  PreparedImage,
+  PrepareOptions,
+  ProcessorFiles,
+} from "./prepared_image.ts";
 import { readProcessorConfig, readScale } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "deepseek_vl2" }>;
@@ -51,19 +56,19 @@ export async function loadDeepseekProcessor(
     placeholderText,
     fewestTokens: 2 * rowSide * (rowSide + 1) + 1,
     beginsChats: false,
-    plan: (size, options) => planOf(size, options, setting),
+    prepare: (size, options) => prepare(size, options, setting),
   };
 }
 
-function planOf(
+function prepare(
   picture: ImageSize,
-  { detail, count }: PlanOptions,
+  { detail, count }: PrepareOptions,
   {
     facts,
     scale,
     placeholder,
   }: { readonly facts: Facts; readonly scale: PixelScale; readonly placeholder: string },
-): ImagePlan {
+): PreparedImage {
   const { patchSide, tileSide, rowSide, resolutions } = facts;
   const isSmall = detail === "low" || count >= MANY_IMAGES;
   const size = isSmall

@@ -9,7 +9,12 @@ import { type TilingConfig, tileCount, tileGrid, tilePicture } from "../../image
 import { type PixelScale, patchesOf } from "../../images/patches.ts";
 import type { ImageSize } from "../../images/pixels.ts";
 import type { VisionFacts } from "../../models/model.ts";
-import type { ImagePlan, ImageProcessor, PlanOptions, ProcessorFiles } from "./image_plan.ts";
+import type {
+  ImageProcessor,
+  PreparedImage,
+  PrepareOptions,
+  ProcessorFiles,
+} from "./prepared_image.ts";
 import { LANCZOS, readPreprocessor } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "idefics3" }>;
@@ -49,21 +54,21 @@ export async function loadIdefics3Processor(
     placeholderText,
     fewestTokens: tileTokens,
     beginsChats: false,
-    plan: (size, options) =>
-      planOf(size, options, { tiling, scale, placeholder: placeholderText, facts }),
+    prepare: (size, options) =>
+      prepare(size, options, { tiling, scale, placeholder: placeholderText, facts }),
   };
 }
 
-function planOf(
+function prepare(
   size: ImageSize,
-  { detail }: PlanOptions,
+  { detail }: PrepareOptions,
   given: {
     readonly tiling: TilingConfig;
     readonly scale: PixelScale;
     readonly placeholder: string;
     readonly facts: Facts;
   },
-): ImagePlan {
+): PreparedImage {
   const { scale, placeholder } = given;
   const { tileTokens, patchSide } = given.facts;
   const splits = given.tiling.splits && detail !== "low";

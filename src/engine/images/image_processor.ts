@@ -8,8 +8,8 @@ import type { VisionFacts } from "../../models/model.ts";
 import type { Tokenizer } from "../../text/tokenizer.ts";
 import { loadDeepseekProcessor } from "./deepseek_processor.ts";
 import { loadIdefics3Processor } from "./idefics3_processor.ts";
-import type { ImageProcessor } from "./image_plan.ts";
 import { loadLlavaProcessor } from "./llava_processor.ts";
+import type { ImageProcessor } from "./prepared_image.ts";
 import { loadQwenProcessor } from "./qwen_processor.ts";
 
 /**

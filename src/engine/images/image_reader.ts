@@ -10,7 +10,7 @@ import { type OpenedImage, openImage } from "../../images/decode_image.ts";
 import type { Pixels } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
 import { FeatureCache, hashOfImage, type ImageRows } from "./feature_cache.ts";
-import type { ImagePlan, ImageProcessor } from "./image_plan.ts";
+import type { ImageProcessor, PreparedImage } from "./prepared_image.ts";
 
 /** Where the vision tower is. */
 export interface VisionDevice {
@@ -26,7 +26,7 @@ export interface VisionDevice {
 
 /** An image whose place in a prompt is known. */
 export interface PlacedImage {
-  readonly plan: ImagePlan;
+  readonly prepared: PreparedImage;
   readonly bytes: Uint8Array;
   readonly opened: OpenedImage;
 }
@@ -66,8 +66,8 @@ export class ImageReader {
       }
       try {
         const opened = openImage(bytes);
-        const plan = this.processor.plan(opened, { detail: details[index], count });
-        return { plan, bytes, opened };
+        const prepared = this.processor.prepare(opened, { detail: details[index], count });
+        return { prepared, bytes, opened };
       } catch (error) {
         throw namedError(error, index);
       }
@@ -93,23 +93,23 @@ export class ImageReader {
     return all;
   }
 
-  async #rowsOf({ bytes, opened, plan }: PlacedImage, index: number): Promise<ImageRows> {
-    const key = `${plan.key} ${await hashOfImage(bytes)}`;
+  async #rowsOf({ bytes, opened, prepared }: PlacedImage, index: number): Promise<ImageRows> {
+    const key = `${prepared.key} ${await hashOfImage(bytes)}`;
     const known = this.#cache.find(key);
     if (known !== undefined) return known;
     const picture = await opened.decode().catch((error: unknown) => {
       throw namedError(error, index);
     });
     const tiles: ImageRows[] = [];
-    for (const tile of await plan.tiles(picture))
-      tiles.push(await this.#runTile(plan, tile, index));
-    const rows = plan.join(tiles);
+    for (const tile of await prepared.tiles(picture))
+      tiles.push(await this.#runTile(prepared, tile, index));
+    const rows = prepared.join(tiles);
     this.#cache.add(key, rows);
     return rows;
   }
 
-  async #runTile(plan: ImagePlan, tile: Pixels, index: number): Promise<ImageRows> {
-    const patches = await plan.patches(tile);
+  async #runTile(prepared: PreparedImage, tile: Pixels, index: number): Promise<ImageRows> {
+    const patches = await prepared.patches(tile);
     for (let losses = 0; ; losses++) {
       try {
         const rows = await this.#device.runner().run(patches);

@@ -6,7 +6,7 @@
 import { centralSquare, toShortestEdge } from "../../images/central_square.ts";
 import { patchesOf } from "../../images/patches.ts";
 import type { VisionFacts } from "../../models/model.ts";
-import type { ImageProcessor, ProcessorFiles } from "./image_plan.ts";
+import type { ImageProcessor, ProcessorFiles } from "./prepared_image.ts";
 import { BICUBIC, readPreprocessor, requireSide } from "./processor_config.ts";
 
 /** Times the side of the square that the shorter side may be brought to. */
@@ -31,7 +31,7 @@ export async function loadLlavaProcessor(
     placeholderText,
     fewestTokens: tokens,
     beginsChats: true,
-    plan(picture) {
+    prepare(picture) {
       // Refuses a picture that would become too long.
       toShortestEdge(picture, shortest);
       return {

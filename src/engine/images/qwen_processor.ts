@@ -11,7 +11,12 @@ import { type ImageSize, refuseImage } from "../../images/pixels.ts";
 import { resample } from "../../images/resample.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageRows } from "./feature_cache.ts";
-import type { ImagePlan, ImageProcessor, PlanOptions, ProcessorFiles } from "./image_plan.ts";
+import type {
+  ImageProcessor,
+  PreparedImage,
+  PrepareOptions,
+  ProcessorFiles,
+} from "./prepared_image.ts";
 import { BICUBIC, readPreprocessor } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "qwen2_5_vl" }>;
@@ -54,7 +59,7 @@ export async function loadQwenProcessor(
     placeholderText,
     fewestTokens: 1,
     beginsChats: false,
-    plan: (size, options) => planOf(size, options, setting),
+    prepare: (size, options) => prepare(size, options, setting),
   };
 }
 
@@ -76,7 +81,7 @@ function readPixels(config: ConfigReader): { readonly min: number; readonly max:
   return { min, max };
 }
 
-function planOf(size: ImageSize, { detail }: PlanOptions, setting: Setting): ImagePlan {
+function prepare(size: ImageSize, { detail }: PrepareOptions, setting: Setting): PreparedImage {
   const { scale, placeholder, frames } = setting;
   const { patchSide, merge, window, maxPatches } = setting.facts;
   const rule = detail === "low" ? lowRule(setting.rule) : setting.rule;

@@ -55,8 +55,7 @@ function define(
   text.only("rm_head", [false]);
   if (!isLatent) {
     // What only a latent has.
-    const unused = ["kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim"];
-    text.skip(...unused, "v_head_dim");
+    text.skip("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim");
   }
   const decoder = isLatent ? deepseekV2 : plain;
   const definition = { ...decoder.define(text, quantization, ranks), architecture: ARCHITECTURE };

@@ -49,10 +49,8 @@ function define(
   config.skip("vision_start_token_id", "vision_end_token_id", "vision_token_id", "video_token_id");
   const text = isNew ? config.modelSection("text_config") : config;
   // The newer files repeat them in both places.
-  text.skip(
-    ...["vision_start_token_id", "vision_end_token_id", "vision_token_id"],
-    ...["image_token_id", "video_token_id"],
-  );
+  text.skip("vision_start_token_id", "vision_end_token_id", "vision_token_id");
+  text.skip("image_token_id", "video_token_id");
   // Before the decoder's fields, which older files have beside this section: behind them nothing is left.
   const tower = readTower(vision);
   const decoder = gqaArchitecture({

@@ -11,6 +11,7 @@ import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
+import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -248,6 +249,7 @@ export const ENGINE_OPTIONS = {
 export const LAUNCH_OPTIONS = {
   ...SERVER_OPTIONS,
   ...ACCESS_OPTIONS,
+  ...MEDIA_OPTIONS,
   trustRemoteCode: TRUST_REMOTE_CODE,
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,

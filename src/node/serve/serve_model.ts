@@ -16,6 +16,7 @@ import { modelNamesOf } from "../../server/model_name.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
 import type { WebPage } from "../../server/routes/web_page.ts";
 import type { CommandContext } from "../commands/command_context.ts";
+import { mediaOf, requireUsableMedia } from "../media/media_options.ts";
 import { profileKernels } from "../observe/kernel_profile.ts";
 import { Logger } from "../observe/logger.ts";
 import { ProfileFiles } from "../observe/profile_files.ts";
@@ -55,6 +56,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   requireConsistent(options);
   requireOneKindOfParsers(options);
   requireUsableAccess(options);
+  requireUsableMedia(options);
   withPreferred(options, (params) => checkSamplingParams(params ?? {}));
   await requireFreeAddress(options);
   const { stderr } = context;
@@ -176,6 +178,7 @@ async function appOver(
       reasoningParser: options.reasoningParser,
       cacheReport: options.enableCacheReport,
       ...accessOf(options, options.host),
+      media: mediaOf(options),
       description: {
         ...describeOptions(LAUNCH_OPTIONS, options),
         model_path: engine.model.path,

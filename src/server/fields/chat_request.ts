@@ -100,7 +100,7 @@ export async function readChatBody(
   const streamOptions = readStreamOptions(fields, stream);
   const isMeasured = fields.boolean("log_metrics");
   fields.end();
-  const images = await written.read(share);
+  const images = await written.read({ share, media: context.media });
   const conversation = present<Conversation>({
     messages,
     images,

@@ -35,7 +35,7 @@ export interface GenerateBody {
  */
 export async function readGenerateBody(
   body: unknown,
-  { engine, onIdle }: Pick<ServerContext, "engine" | "onIdle">,
+  { engine, onIdle, media }: Pick<ServerContext, "engine" | "onIdle" | "media">,
   share: BodyShare,
 ): Promise<GenerateBody> {
   const { model } = engine;
@@ -46,7 +46,7 @@ export async function readGenerateBody(
   refuseLists(fields, samples);
   requirePlaces(engine, prompts.length * samples, "sampling_params.n");
   const hasTokens = prompts.every(({ inputEmbeds }) => inputEmbeds === undefined);
-  const images = await readImageData(fields, { count: prompts.length, batch, model, share });
+  const images = await readImageData(fields, { count: prompts.length, batch, model, share, media });
   const logprobs = readLogprobs(fields, { count: prompts.length, batch, model });
   const ids = readRequestIds(fields, prompts.length, batch);
   const salts = readCacheSalts(fields, { count: prompts.length, batch });

@@ -1,6 +1,5 @@
 /**
- * Images in a body: in base64, or as data URLs. The server opens no file and asks no other server for
- * one.
+ * Images in a body: in base64, as data URLs, and by names of files and URLs where these are allowed.
  *
  * @module
  */
@@ -9,6 +8,7 @@ import type { ModelDescription } from "../../generation.ts";
 import type { BodyShare } from "../../http/body_memory.ts";
 import { type Fields, outOfRange, requireString } from "../../http/fields.ts";
 import { fromBase64 } from "../../images/base64.ts";
+import type { MediaAccess } from "../media.ts";
 import { ItemLimit } from "./field_limits.ts";
 
 /** Of all prompts of a request together. */
@@ -32,35 +32,52 @@ export function requireImageModel({ readsImages = false }: ModelDescription, pat
   throw new UnsupportedError(path, "the model reads text only", { field: path });
 }
 
+/** What images are read with. */
+export interface ImageReading {
+  /** Where their bytes are counted. */
+  readonly share: BodyShare;
+  readonly media: MediaAccess;
+}
+
 /**
  * The bytes of one image.
  *
- * @param share Where they are counted.
  * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming `path`.
  */
 export async function readImage(
   value: unknown,
   path: string,
-  share: BodyShare,
+  reading: ImageReading,
 ): Promise<Uint8Array> {
   const text = requireString(value, path).trim();
   const head = text.slice(0, LONGEST_NAME);
   const isData = DATA_URL.test(head);
-  if (!isData) refuseNames(head, text.length <= LONGEST_NAME, path);
+  if (!isData) {
+    const opened = openNamed(head, text.length <= LONGEST_NAME, { ...reading, path });
+    if (opened !== undefined) return opened;
+  }
   const base64 = isData ? text.slice(text.indexOf(",") + 1) : text;
-  share.add(Math.ceil((base64.length * 3) / 4));
+  reading.share.add(Math.ceil((base64.length * 3) / 4));
   // However long it is: the strings of a body have a limit.
   const bytes = base64 === "" ? undefined : await fromBase64(base64);
   if (bytes !== undefined) return bytes;
   throw outOfRange(path, "an image in base64, or a data URL of it", head.slice(0, SHOWN));
 }
 
-/** @param isWhole Whether the text ends where `head` does. */
-function refuseNames(head: string, isWhole: boolean, path: string): void {
+/**
+ * What a name stands for; undefined where it is none.
+ *
+ * @param isWhole Whether the text ends where `head` does.
+ */
+function openNamed(
+  head: string,
+  isWhole: boolean,
+  { share, media, path }: ImageReading & { readonly path: string },
+): Promise<Uint8Array> | undefined {
   const refuse = (what: string, option: string) =>
     new UnsupportedError(
       `${path}, ${what}`,
-      `${option}, which would allow that, does not exist yet; send the image in base64 or as a data URL`,
+      `${option}, which allows that, is not given; send the image in base64 or as a data URL`,
       { field: path },
     );
   const scheme = OTHER_URL.exec(head)?.[0].toLowerCase();
@@ -68,8 +85,22 @@ function refuseNames(head: string, isWhole: boolean, path: string): void {
     throw outOfRange(path, 'a data URL with ";base64,"', head.slice(0, SHOWN));
   }
   const isFile = scheme === "file:" || (scheme === undefined && isWhole && FILE_NAME.test(head));
-  if (isFile) throw refuse("the name of a file", "--allowed-local-media-path");
-  if (scheme !== undefined) throw refuse("a URL", "--allowed-media-domains");
+  if (!isFile && scheme === undefined) return undefined;
+  const open = isFile ? media.readFile : media.fetch;
+  if (open === undefined) {
+    throw isFile
+      ? refuse("the name of a file", "--allowed-local-media-path")
+      : refuse("a URL", "--allowed-media-domains");
+  }
+  if (!isWhole)
+    throw outOfRange(path, `a name of up to ${LONGEST_NAME} characters`, head.slice(0, SHOWN));
+  const { signal } = share;
+  const bytes = open(head, { signal, onBytes: (count) => share.add(count) });
+  return bytes.catch((error: unknown) => {
+    if (!(error instanceof InvalidRequestError)) throw error;
+    const message = error.message.replace("the image", path);
+    throw new InvalidRequestError(message, path, { cause: error });
+  });
 }
 
 /** What `image_data` holds for one prompt, with the path of each. */
@@ -85,12 +116,11 @@ export async function readImageData(
     count,
     batch,
     model,
-    share,
-  }: {
+    ...reading
+  }: ImageReading & {
     readonly count: number;
     readonly batch: boolean;
     readonly model: ModelDescription;
-    readonly share: BodyShare;
   },
 ): Promise<readonly (readonly Uint8Array[])[]> {
   const value = fields.value(FIELD);
@@ -101,7 +131,7 @@ export async function readImageData(
   const images: Uint8Array[][] = [];
   for (const group of groups) {
     const read: Uint8Array[] = [];
-    for (const { value: image, path } of group) read.push(await readImage(image, path, share));
+    for (const { value: image, path } of group) read.push(await readImage(image, path, reading));
     images.push(read);
   }
   // One image of all prompts is decoded once.

@@ -5,11 +5,10 @@
  */
 import type { ImageDetail, MessageContent, MessagePart } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { BodyShare } from "../../http/body_memory.ts";
 import { type Fields, outOfRange, wrongType } from "../../http/fields.ts";
 import type { ItemLimit } from "./field_limits.ts";
 import { IDLE_PART_FIELDS } from "./idle_fields.ts";
-import { MAX_IMAGES, readImage } from "./image_fields.ts";
+import { type ImageReading, MAX_IMAGES, readImage } from "./image_fields.ts";
 
 const DETAILS: readonly ImageDetail[] = ["low", "high", "auto"];
 
@@ -36,13 +35,14 @@ export class WrittenImages {
   /**
    * Their bytes; undefined where there are none.
    *
-   * @param share Where they are counted.
    * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming the part.
    */
-  async read(share: BodyShare): Promise<readonly Uint8Array[] | undefined> {
+  async read(reading: ImageReading): Promise<readonly Uint8Array[] | undefined> {
     if (this.#written.length === 0) return undefined;
     const images: Uint8Array[] = [];
-    for (const { value, path } of this.#written) images.push(await readImage(value, path, share));
+    for (const { value, path } of this.#written) {
+      images.push(await readImage(value, path, reading));
+    }
     return images;
   }
 }

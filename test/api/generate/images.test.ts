@@ -1,22 +1,31 @@
 /** `image_data` of `/generate` and image parts of chats, as an engine that reads images is given them. */
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { BodyMemory } from "../../../src/http/body_memory.ts";
 import { Fields } from "../../../src/http/fields.ts";
 import { fromBase64 } from "../../../src/images/base64.ts";
-import { createApp } from "../../../src/server/app.ts";
+import { localMedia } from "../../../src/node/media/local_media.ts";
+import { type AppOptions, createApp } from "../../../src/server/app.ts";
 import { readImageData } from "../../../src/server/fields/image_fields.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { seeded } from "../../support/seeded.ts";
 import { errorMessage, post } from "../../support/server/http_client.ts";
+import {
+  type MediaServers,
+  PUBLIC,
+  startMediaServers,
+} from "../../support/server/media_servers.ts";
 
 const A = Uint8Array.from([1, 2, 3, 4]);
 const B = Uint8Array.from([250, 0, 9]);
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
 const dataUrl = (bytes: Uint8Array) => `data:image/png;base64,${base64(bytes)}`;
 
-function setUp() {
+function setUp(options: AppOptions = {}) {
   const engine = new ScriptedEngine({ model: { readsImages: true } });
-  return { engine, app: createApp(engine) };
+  return { engine, app: createApp(engine, options) };
 }
 
 describe("image_data", () => {
@@ -98,7 +107,7 @@ describe("image_data", () => {
       const fields = new Fields({ image_data: batch ? [images] : images });
       const { model } = new ScriptedEngine({ model: { readsImages: true } });
       const share = new BodyMemory(2 ** 20).of(new Request("http://wisp.test/"));
-      const read = readImageData(fields, { count: 1, batch, model, share });
+      const read = readImageData(fields, { count: 1, batch, model, share, media: {} });
       await expect(read).rejects.toThrow("there are more than 1024");
       expect(looks).toBe(0);
     },
@@ -187,6 +196,70 @@ describe("image parts of chats", () => {
     );
     const tokenized = await post(app, "/tokenize", { messages: messages("user") });
     expect(await errorMessage(tokenized)).toContain('of type "image_url": it is not supported');
+  });
+});
+
+describe("images that requests name", () => {
+  let folder: string;
+  let servers: MediaServers;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), "wisp-named-"));
+    writeFileSync(join(folder, "a.png"), A);
+    servers = await startMediaServers();
+    servers.names.set("good.test", [[PUBLIC]]);
+    servers.names.set("here.test", [["127.0.0.1"]]);
+    servers.paths.set("/b", (response) => response.end(B));
+  });
+  afterAll(async () => {
+    rmSync(folder, { recursive: true });
+    await servers.close();
+  });
+
+  const media = () => ({
+    readFile: localMedia(folder),
+    fetch: servers.fetchFrom(["good.test", "here.test"]),
+  });
+  const url = (host: string) => `http://${host}:${servers.port}/b`;
+
+  test("are read by permission, beside others and in chats", async () => {
+    const { engine, app } = setUp({ media: media() });
+    const named = ["a.png", url("good.test"), base64(A), `file://${folder}/a.png`];
+    expect((await post(app, "/generate", { text: "a", image_data: named })).status).toBe(200);
+    const content = [
+      { type: "text", text: "What is it?" },
+      { type: "image_url", image_url: { url: url("good.test") } },
+    ];
+    const messages = [{ role: "user", content }];
+    const chat = await post(app, "/v1/chat/completions", { messages });
+    expect(chat.status).toBe(200);
+    expect(engine.requests.map(({ images }) => images)).toEqual([[A, B, A, A], [B]]);
+    expect(servers.reached).toEqual([]);
+  });
+
+  test.each<[() => unknown, string]>([
+    [() => ["a.png", "b.png"], "Cannot read image_data[1]: it is no file in the folder"],
+    [() => "/etc/photo.png", "Cannot read image_data: it is no file in the folder"],
+    [
+      () => [base64(A), url("evil.test")],
+      "Cannot read image_data[1]: its URL has the host evil.test",
+    ],
+    [() => url("here.test"), "Cannot read image_data: the host here.test stands for an address"],
+    [() => `http://good.test/${"a".repeat(9000)}`, "image_data must be a name of up to 4096"],
+  ])("that may not be read are refused by number (%#)", async (image_data, message) => {
+    const { engine, app } = setUp({ media: media() });
+    const response = await post(app, "/generate", { text: "a", image_data: image_data() });
+    expect(response.status).toBe(400);
+    expect(await errorMessage(response)).toContain(message);
+    expect(engine.requests).toEqual([]);
+    expect(servers.reached).toEqual([]);
+  });
+
+  test("count as memory of their request", async () => {
+    servers.paths.set("/long", (response) => response.end(new Uint8Array(2 ** 17)));
+    const { app } = setUp({ media: media(), requestMemory: 2 ** 16 });
+    const image_data = `http://good.test:${servers.port}/long`;
+    const response = await post(app, "/generate", { text: "a", image_data });
+    expect(response.status).toBe(413);
   });
 });
 

@@ -104,7 +104,7 @@ const tower = (fields: object) => within(QWEN_2_5_VL, "vision_config", fields);
 const deepseek = (fields: object) => ({ ...DEEPSEEK_VL2_TINY, ...fields });
 const projector = (fields: object) => within(DEEPSEEK_VL2_TINY, "projector_config", fields);
 
-describe("what is not supported is refused by name", () => {
+describe("configs that the engine refuses by name", () => {
   test.each<[object, string]>([
     [llava({ projector_hidden_act: "relu" }), 'projector_hidden_act "relu"'],
     [llava({ multimodal_projector_bias: false }), "multimodal_projector_bias false"],

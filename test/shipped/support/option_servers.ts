@@ -20,6 +20,8 @@ export function firstArguments(
     ["--decode-log-interval", "1", "--enable-metrics", "--collect-tokens-histogram"],
     ["--profile-dir", folders.profiles, "--api-key", "KEY", "--admin-api-key", "ADMIN"],
     ["--allowed-origins", "https://example.org", "--max-request-size", "4K"],
+    ["--allowed-local-media-path", folders.profiles],
+    ["--allowed-media-domains", "images.example.org"],
     ["--dist-timeout", "3600", "--send-timeout", "1"],
     ["--trust-remote-code", "--context-length", "512", "--allow-auto-truncate"],
     ["--numeric-class", "fma128", "--enable-deterministic-inference"],

@@ -6,8 +6,8 @@
  */
 import { join } from "node:path";
 import { Engine } from "../../../src/engine/engine.ts";
-import type { ImageProcessor } from "../../../src/engine/images/image_plan.ts";
 import { loadImageProcessor } from "../../../src/engine/images/image_processor.ts";
+import type { ImageProcessor } from "../../../src/engine/images/prepared_image.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { loadText } from "../../../src/engine/load/text_model.ts";
 import type { GenerationRequest } from "../../../src/generation.ts";

@@ -25,17 +25,17 @@ export interface ImageProcessor {
    *
    * @throws {InvalidRequestError} when its size is none that the model can see.
    */
-  plan(size: ImageSize, asked: PlanOptions): ImagePlan;
+  prepare(size: ImageSize, asked: PrepareOptions): PreparedImage;
 }
 
-export interface PlanOptions {
+export interface PrepareOptions {
   /** Default: as the processor has it. */
   readonly detail?: ImageDetail | undefined;
   /** Images of the prompt. */
   readonly count: number;
 }
 
-export interface ImagePlan {
+export interface PreparedImage {
   /** What beside the image's file decides its rows. */
   readonly key: string;
   /** What stands in its place in the prompt. */
