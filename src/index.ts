@@ -82,6 +82,7 @@ export {
 } from "./grammar/library.ts";
 export type { TokenSource } from "./grammar/masks/grammar_vocabulary.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
+export type { CodedImage, DecodedImage, DecodeImage } from "./images/coded_image.ts";
 export type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "./logprobs.ts";
 export type {
   CacheTree,

@@ -5,6 +5,7 @@
  */
 
 export { DownloadError, type RetryPolicy } from "../http/retries.ts";
+export { browserDecoder } from "./decode_image.ts";
 export {
   type AdapterDescription,
   describeAdapter,

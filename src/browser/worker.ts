@@ -7,6 +7,7 @@ import { Engine } from "../engine/engine.ts";
 import { errorData } from "../engine/remote/error_data.ts";
 import { messagePort } from "../engine/remote/port.ts";
 import { serveEngine } from "../engine/remote/serve_engine.ts";
+import { browserDecoder } from "./decode_image.ts";
 import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openPrefixStorage } from "./storage/prefix_storage.ts";
 import { openModel } from "./worker/model_address.ts";
@@ -51,6 +52,7 @@ async function load({ address, options, device, listeners }: LoadCall): Promise<
       storage: await openPrefixStorage(),
       onProblem: onPrefixProblem,
     },
+    decodeImage: browserDecoder,
     // A worker cannot start workers everywhere.
     grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
     ...told,

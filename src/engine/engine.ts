@@ -115,7 +115,7 @@ export class Engine implements GenerationEngine {
     this.#grammars = openGrammars(options, resolved, { text, model: this.model });
     const { allowAutoTruncate } = options;
     const contentIds = new ContentIds();
-    const images = openImages(processor, this.#loaded);
+    const images = openImages(processor, this.#loaded, options);
     this.#prompt = { ...text, ...this.model, texts, contentIds, images, allowAutoTruncate };
     this.#prompts = new PromptReader(this.#prompt);
     const { carriers } = this.#loaded;

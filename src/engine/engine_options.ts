@@ -11,6 +11,7 @@ import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backend_names.ts";
 import type { Dialect } from "../grammar/schema/dialect.ts";
+import type { DecodeImage } from "../images/coded_image.ts";
 import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";
 import type { SpeculationOptions } from "../speculation/speculation_options.ts";
@@ -215,6 +216,11 @@ export interface EngineOptions {
    * or of its templates.
    */
   readonly textService?: CreateTextService | undefined;
+  /**
+   * Decodes images that are no PNG: `sharpDecoder` of wisp-llm/node, `browserDecoder` of
+   * wisp-llm/browser. Default: only PNG is decoded.
+   */
+  readonly decodeImage?: DecodeImage | undefined;
   /**
    * The most characters of white space between two tokens of JSON that a schema asks for; 0 is
    * compact. Default: white space as models write it, which is none, one space, or a line break and

@@ -64,16 +64,16 @@ export function describeModel(
 export function openImages(
   processor: ImageProcessor | undefined,
   loaded: RecoverableModel,
+  { decodeImage }: EngineOptions,
 ): ImageReader | undefined {
-  return (
-    processor &&
-    new ImageReader(processor, {
-      runner: () => loaded.current.vision!,
-      isLost: () => loaded.isLost(),
-      settled: () => loaded.settled(),
-      progressed: () => loaded.progressed(),
-    })
-  );
+  if (processor === undefined) return undefined;
+  const device = {
+    runner: () => loaded.current.vision!,
+    isLost: () => loaded.isLost(),
+    settled: () => loaded.settled(),
+    progressed: () => loaded.progressed(),
+  };
+  return new ImageReader(processor, device, decodeImage);
 }
 
 export function openGrammars(

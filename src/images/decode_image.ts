@@ -4,16 +4,16 @@
  * @module
  */
 import { turns } from "../turns.ts";
+import { beginsWith, codedKindOf, type DecodeImage, openCoded } from "./coded_image.ts";
 import { type ImageSize, MAX_IMAGE_BYTES, type Pixels, refuseImage } from "./pixels.ts";
 import { isPng, type PngFile, readPng, readPngHeader } from "./png_chunks.ts";
 import { PngRows } from "./png_rows.ts";
 
-/** What other kinds begin with, at which byte. */
-const OTHER_KINDS: readonly (readonly [name: string, at: number, bytes: string])[] = [
-  ["JPEG", 0, "\xff\xd8\xff"],
-  ["GIF", 0, "GIF8"],
-  ["WebP", 8, "WEBP"],
+/** What kinds begin with that nothing decodes, at which byte. */
+const OTHER_KINDS: readonly (readonly [name: string, at: number, begin: string])[] = [
   ["BMP", 0, "BM"],
+  ["TIFF", 0, "II*\0"],
+  ["TIFF", 0, "MM\0*"],
   ["AVIF or HEIC", 4, "ftyp"],
 ];
 
@@ -34,22 +34,24 @@ export interface OpenedImage extends ImageSize {
  * Reads what a file begins with: the time that it takes does not grow with the file, and nothing of
  * the size of its pixels is allocated. What is wrong behind that, decoding tells.
  *
+ * @param decode Decodes what is no PNG. Default: PNG alone is decoded.
  * @throws {InvalidRequestError} when it is no image that is decoded, malformed or too large.
  */
-export function openImage(bytes: Uint8Array): OpenedImage {
+export function openImage(bytes: Uint8Array, decode?: DecodeImage): OpenedImage {
   if (bytes.length > MAX_IMAGE_BYTES) {
     refuseImage(`${bytes.length} bytes are more than ${MAX_IMAGE_BYTES}`);
   }
-  if (!isPng(bytes)) {
-    const kind = OTHER_KINDS.find(([, at, begin]) =>
-      Array.from(begin).every((letter, i) => bytes[at + i] === letter.charCodeAt(0)),
-    );
-    const what =
-      kind === undefined ? "its bytes are no image's that is known" : `it is a ${kind[0]}`;
-    refuseImage(`${what}, and only PNG is decoded`);
+  if (isPng(bytes)) {
+    const { width, height } = readPngHeader(bytes);
+    return { width, height, decode: async () => decodePng(await readPng(bytes)) };
   }
-  const { width, height } = readPngHeader(bytes);
-  return { width, height, decode: async () => decodePng(await readPng(bytes)) };
+  const kind = codedKindOf(bytes);
+  if (kind !== undefined && decode !== undefined) return openCoded(bytes, kind, decode);
+  const name = kind ?? OTHER_KINDS.find(([, at, begin]) => beginsWith(bytes, at, begin))?.[0];
+  const what = name === undefined ? "its bytes are no image's that is known" : `it is a ${name}`;
+  const decoded =
+    decode === undefined ? "only PNG is decoded" : "PNG, JPEG, WebP and GIF are decoded";
+  return refuseImage(`${what}, and ${decoded}`);
 }
 
 async function decodePng(file: PngFile): Promise<Pixels> {

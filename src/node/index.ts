@@ -29,6 +29,7 @@ export {
   type ResolveOptions,
   resolveModel,
 } from "./hub/resolve_model.ts";
+export { sharpDecoder } from "./media/sharp_decoder.ts";
 export { ProfileFiles, type ProfileFilesOptions } from "./observe/profile_files.ts";
 export { defaultModelPath } from "./package_root.ts";
 export { prefixFiles } from "./prefix_files.ts";

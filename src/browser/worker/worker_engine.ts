@@ -222,7 +222,7 @@ function requirePlain(options: PlainEngineOptions): void {
 }
 
 /** What the worker makes itself. */
-const OWN_OPTIONS: readonly string[] = ["device", "grammarService", "textService"];
+const OWN_OPTIONS: readonly string[] = ["decodeImage", "device", "grammarService", "textService"];
 
 /** Relative addresses count from here, and not from the worker's file. */
 function fromHere(address: ModelAddress): ModelAddress {

@@ -30,6 +30,7 @@ export type ListenerName = keyof Listeners;
 export interface PlainEngineOptions
   extends Omit<
     EngineOptions,
+    | "decodeImage"
     | "device"
     | "draftModel"
     | "grammarService"

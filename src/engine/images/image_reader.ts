@@ -5,7 +5,8 @@
  * @module
  */
 import type { ImageDetail } from "../../chat_message.ts";
-import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { DeviceError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { DecodeImage } from "../../images/coded_image.ts";
 import { type OpenedImage, openImage } from "../../images/decode_image.ts";
 import type { Pixels } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
@@ -39,13 +40,16 @@ const MOST_LOSSES = 2;
 export class ImageReader {
   readonly processor: ImageProcessor;
   readonly #device: VisionDevice;
+  readonly #decode: DecodeImage | undefined;
   readonly #cache = new FeatureCache(CACHED_BYTES);
   /** Settles when the image that came last is read. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(processor: ImageProcessor, device: VisionDevice) {
+  /** @param decode Decodes what is no PNG. Default: PNG alone is decoded. */
+  constructor(processor: ImageProcessor, device: VisionDevice, decode?: DecodeImage) {
     this.processor = processor;
     this.#device = device;
+    this.#decode = decode;
   }
 
   /**
@@ -65,7 +69,7 @@ export class ImageReader {
         );
       }
       try {
-        const opened = openImage(bytes);
+        const opened = openImage(bytes, this.#decode);
         const prepared = this.processor.prepare(opened, { detail: details[index], count });
         return { prepared, bytes, opened };
       } catch (error) {
@@ -130,6 +134,10 @@ export class ImageReader {
 
 /** The error of an image, with its number. */
 function namedError(error: unknown, index: number): unknown {
+  if (error instanceof UnsupportedError) {
+    const message = error.message.replace("images of", `images[${index}], of`);
+    return new InvalidRequestError(message, "images", { cause: error });
+  }
   if (!(error instanceof InvalidRequestError)) return error;
   const message = error.message.replace("Cannot read the image", `Cannot read images[${index}]`);
   return new InvalidRequestError(message, "images", { cause: error });

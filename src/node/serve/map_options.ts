@@ -11,6 +11,7 @@ import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { defaultDeviceMemory } from "../device/device_memory.ts";
 import { kernelTuning } from "../device/kernel_tuning.ts";
 import type { FolderSource } from "../files.ts";
+import { sharpDecoder } from "../media/sharp_decoder.ts";
 import { type ChosenAttention, chooseAttention } from "../options/attention_backend.ts";
 import { tunedKernels } from "../options/engine_variables.ts";
 import { kvCacheDtype } from "../options/kv_cache_dtype.ts";
@@ -133,6 +134,7 @@ export function servingOptions(
     jsonOrder: options.jsonOrder,
     grammarService: workerGrammarService,
     textService: workerTextService,
+    decodeImage: sharpDecoder,
     overlapSchedule: !options.disableOverlapSchedule,
     prefixCache: !options.disableRadixCache,
     chunkedPrefix: choices.chunkedPrefix && !options.disableChunkedPrefixCache,

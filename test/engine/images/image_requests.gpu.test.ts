@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { openImage } from "../../../src/images/decode_image.ts";
+import { sharpDecoder } from "../../../src/node/media/sharp_decoder.ts";
 import { createApp } from "../../../src/server/app.ts";
 import {
   openVisionEngine,
@@ -16,6 +17,7 @@ import {
   type GenerateAnswer,
   post,
 } from "../../support/server/http_client.ts";
+import { sharedBytes } from "../../text/shared_data.ts";
 
 interface ChatAnswer {
   readonly choices: readonly { readonly message: { readonly content: string } }[];
@@ -92,6 +94,21 @@ describe.skipIf(VISION_MODEL === undefined)("requests with images (needs ../shar
     expect(choices[0]!.message.content).toBe(await engine.detokenize(tokens));
     const info = await answer<object>(await Promise.resolve(app.request("/get_model_info")));
     expect(info).toMatchObject({ has_image_understanding: true });
+  });
+
+  test("a JPEG is answered alike, or an error says what it takes to decode it", async () => {
+    const other = await openVisionEngine({ cacheDtype: "f32", decodeImage: sharpDecoder });
+    const images = [sharedBytes("vision/images/gray.jpg")];
+    const request = { ...visionRequest(named("gray")), images };
+    const got = await see(other, request).catch((error: Error) => error.message);
+    if (typeof got === "string") {
+      const what = "it takes the package sharp, which is not installed: npm install sharp";
+      expect(got).toBe(`Cannot use images[0], of the kind JPEG: ${what}`);
+    } else {
+      const decoded = await see(other, { ...request, images: [picture("gray.jpg")] });
+      expect(got.promptTokens).toBe(decoded.promptTokens);
+    }
+    await other.close();
   });
 
   const jpeg = Uint8Array.from([0xff, 0xd8, 0xff, 0xe0, 0, 0, 0, 0]);
