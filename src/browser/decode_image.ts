@@ -1,8 +1,8 @@
 /**
  * Decodes JPEG, WebP and GIF by what the browser has.
  *
- * An `ImageDecoder` gives colours as the file has them; a canvas has multiplied them by alpha, so that
- * hidden colours are lost where there is no such decoder.
+ * A canvas has multiplied colours by alpha, so that those that a WebP hides are lost. A GIF's pixels are
+ * there or they are not.
  *
  * @module
  */
@@ -38,8 +38,9 @@ const TYPES = { JPEG: "image/jpeg", GIF: "image/gif", WebP: "image/webp" } as co
 export async function browserDecoder(image: CodedImage): Promise<DecodedImage> {
   const { ImageDecoder } = globalThis as { readonly ImageDecoder?: DecoderClass };
   try {
-    // JPEGs have no alpha, and a canvas turns them upright.
-    if (image.kind === "JPEG" || ImageDecoder === undefined) return await byCanvas(image);
+    // JPEGs have no alpha, and a canvas turns them upright; of a WebP a decoder's frame has other colours
+    // than the file.
+    if (image.kind !== "GIF" || ImageDecoder === undefined) return await byCanvas(image);
     return await byDecoder(image, ImageDecoder);
   } catch (cause) {
     const problem = `the browser cannot decode the ${image.kind} (${(cause as Error).message})`;
