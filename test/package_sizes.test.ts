@@ -59,10 +59,10 @@ afterAll(() => {
 });
 
 test.each([
-  ["index.js", 347_000],
+  ["index.js", 359_500],
   ["browser.js", 30_000],
   ["shared.js", 9_200],
-  ["browser_worker.js", 302_000],
+  ["browser_worker.js", 313_000],
   ["browser_grammar_worker.js", 66_000],
   ["browser_service_worker.js", 65_500],
 ])("%s is at most %i bytes, gzipped", (file, limit) => {
@@ -101,7 +101,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 176,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 186,600 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -111,7 +111,7 @@ test("the engine without tokenizers, templates and grammars is less than 176,000
   expect(code).toContain("@compute");
   sizes["only Engine, without text and grammars"] = gzipped(code);
   sizes["only Engine"] = gzipped(await using("Engine", "index.js"));
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(176_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(186_600);
 });
 
 test("docs/browser.md says how large they are", () => {

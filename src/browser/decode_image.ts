@@ -75,8 +75,8 @@ async function byCanvas({ bytes, kind }: CodedImage): Promise<DecodedImage> {
   const { width, height } = bitmap;
   try {
     const canvas = new OffscreenCanvas(width, height);
-    const context = canvas.getContext("2d", { willReadFrequently: true });
-    if (context === null) throw new Error("it has no canvas");
+    // A canvas that is new has no other context, and so it has this one.
+    const context = canvas.getContext("2d", { willReadFrequently: true })!;
     context.drawImage(bitmap, 0, 0);
     return { width, height, rgba: context.getImageData(0, 0, width, height).data };
   } finally {
