@@ -16,19 +16,18 @@ import type {
   PrepareOptions,
   ProcessorFiles,
 } from "./prepared_image.ts";
-import { readProcessorConfig, readScale } from "./processor_config.ts";
+import { readScale } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "deepseek_vl2" }>;
 
-const FILE = "processor_config.json";
 /** Images of a prompt from which on none is seen closer. */
 const MANY_IMAGES = 3;
 
-export async function loadDeepseekProcessor(
-  { source, vocabulary }: ProcessorFiles,
+/** @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing. */
+export function deepseekProcessor(
+  { config, vocabulary }: ProcessorFiles,
   facts: Facts,
-): Promise<ImageProcessor> {
-  const config = await readProcessorConfig(source, FILE);
+): ImageProcessor {
   config.only("processor_class", ["DeepseekVLV2Processor", "DeepseekVLChatProcessor"]);
   config.only("normalize", [true]);
   const scale = readScale(config, 1 / 255);

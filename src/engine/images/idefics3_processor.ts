@@ -22,13 +22,14 @@ type Facts = Extract<VisionFacts, { kind: "idefics3" }>;
 /** Tiles of a side at most: the pixels of all of them are there at once. */
 const MAX_TILES_A_SIDE = 8;
 
-export async function loadIdefics3Processor(
-  { source, vocabulary }: ProcessorFiles,
+/** @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing. */
+export function idefics3Processor(
+  { config, vocabulary }: ProcessorFiles,
   facts: Facts,
-): Promise<ImageProcessor> {
+): ImageProcessor {
   const { tileSide, tileTokens, placeholder } = facts;
   const type = "Idefics3ImageProcessor";
-  const { config, scale } = await readPreprocessor(source, { type, resample: LANCZOS });
+  const scale = readPreprocessor(config, { type, resample: LANCZOS });
   // Images of a batch are padded to one size, and here they are apart.
   config.skip("do_pad");
   const edge = (field: string, max: number) => {

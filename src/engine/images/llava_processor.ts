@@ -12,13 +12,14 @@ import { BICUBIC, readPreprocessor, requireSide } from "./processor_config.ts";
 /** Times the side of the square that the shorter side may be brought to. */
 const MOST_CUT = 4;
 
-export async function loadLlavaProcessor(
-  { source, vocabulary }: ProcessorFiles,
+/** @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing. */
+export function llavaProcessor(
+  { config, vocabulary }: ProcessorFiles,
   facts: Extract<VisionFacts, { kind: "llava" }>,
-): Promise<ImageProcessor> {
+): ImageProcessor {
   const { side, patchSide, tokens, placeholder } = facts;
   const type = "CLIPImageProcessor";
-  const { config, scale } = await readPreprocessor(source, { type, resample: BICUBIC });
+  const scale = readPreprocessor(config, { type, resample: BICUBIC });
   config.only("do_center_crop", [true]);
   requireSide(config, "crop_size", { side, names: ["height", "width"] });
   const size = config.section("size");
@@ -38,7 +39,7 @@ export async function loadLlavaProcessor(
         key: "square",
         text: placeholderText.repeat(tokens),
         tokens,
-        tiles: async (pixels) => [await centralSquare(pixels, square)],
+        tiles: (pixels) => centralSquare(pixels, square).then((tile) => [tile]),
         patches: (tile) => patchesOf(tile, scale, { patchSide }),
         join: ([rows]) => rows!,
       };

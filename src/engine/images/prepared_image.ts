@@ -5,7 +5,7 @@
  */
 
 import type { ImageDetail } from "../../chat_message.ts";
-import type { WeightSource } from "../../checkpoint/source.ts";
+import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { PatchGrid } from "../../images/patches.ts";
 import type { ImageSize, Pixels } from "../../images/pixels.ts";
 import type { TowerPicture } from "../../models/vision/vision_runner.ts";
@@ -51,8 +51,9 @@ export interface PreparedImage {
   join(tiles: readonly ImageRows[]): ImageRows;
 }
 
-/** What processors are loaded from. */
+/** What says how a processor prepares images. */
 export interface ProcessorFiles {
-  readonly source: WeightSource;
+  /** Of preprocessor_config.json, or processor_config.json. */
+  readonly config: ConfigReader;
   readonly vocabulary: Tokenizer["vocabulary"];
 }

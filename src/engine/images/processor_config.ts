@@ -3,9 +3,7 @@
  *
  * @module
  */
-import { ConfigReader } from "../../checkpoint/config.ts";
-import { readJson } from "../../checkpoint/json_file.ts";
-import type { WeightSource } from "../../checkpoint/source.ts";
+import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { PixelScale } from "../../images/patches.ts";
 
 const CHANNELS = 3;
@@ -14,23 +12,15 @@ const CHANNELS = 3;
 export const LANCZOS = 1;
 export const BICUBIC = 3;
 
-export async function readProcessorConfig(
-  source: WeightSource,
-  file = "preprocessor_config.json",
-): Promise<ConfigReader> {
-  return new ConfigReader(await readJson(source, file), { file });
-}
-
 /**
  * Reads preprocessor_config.json up to what is the same in all families.
  *
  * @throws {CheckpointError | UnsupportedError} naming the field.
  */
-export async function readPreprocessor(
-  source: WeightSource,
+export function readPreprocessor(
+  config: ConfigReader,
   { type, resample }: { readonly type: string; readonly resample: number },
-): Promise<{ readonly config: ConfigReader; readonly scale: PixelScale }> {
-  const config = await readProcessorConfig(source);
+): PixelScale {
   config.only("image_processor_type", [type]);
   for (const step of ["do_convert_rgb", "do_resize", "do_rescale", "do_normalize"]) {
     config.only(step, [true]);
@@ -38,7 +28,7 @@ export async function readPreprocessor(
   config.only("resample", [resample]);
   config.skip("processor_class");
   const rescale = config.number("rescale_factor", { min: 0, fallback: 1 / 255 });
-  return { config, scale: readScale(config, rescale) };
+  return readScale(config, rescale);
 }
 
 /** @throws {CheckpointError} naming the field. */

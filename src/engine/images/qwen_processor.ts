@@ -36,13 +36,14 @@ interface Setting {
   readonly placeholder: string;
 }
 
-export async function loadQwenProcessor(
-  { source, vocabulary }: ProcessorFiles,
+/** @throws {CheckpointError | UnsupportedError} naming the field, or the token that is missing. */
+export function qwenProcessor(
+  { config, vocabulary }: ProcessorFiles,
   facts: Facts,
-): Promise<ImageProcessor> {
+): ImageProcessor {
   const { patchSide, merge, placeholder, maxPatches } = facts;
   const type = "Qwen2VLImageProcessor";
-  const { config, scale } = await readPreprocessor(source, { type, resample: BICUBIC });
+  const scale = readPreprocessor(config, { type, resample: BICUBIC });
   requireNumber(config, "patch_size", patchSide);
   requireNumber(config, "merge_size", merge);
   const frames = config.integer("temporal_patch_size", { min: 1, max: 16, fallback: 2 });
@@ -102,7 +103,7 @@ function prepare(size: ImageSize, { detail }: PrepareOptions, setting: Setting):
     text: placeholder.repeat(tokens),
     tokens,
     grid,
-    tiles: async (picture) => [await resample(picture, wanted, "bicubic")],
+    tiles: (picture) => resample(picture, wanted, "bicubic").then((tile) => [tile]),
     patches: (tile) =>
       patchesOf(tile, scale, { patchSide, frames, order: patchOrder(units, grid.columns, merge) }),
     join: ([rows]) => inRows(rows!, units),
