@@ -25,9 +25,10 @@ import { Sequence } from "./schedule/sequence.ts";
 import type { Drafter, ToldTokens } from "./schedule/sequence_drafts.ts";
 import { ProfiledDetokenizer } from "./step/profiled_detokenizer.ts";
 import type { Profiler } from "./step/profiler.ts";
+import { type PageRoutes, requireTravelling } from "./transfer/page_routes.ts";
 
 /** What only the engine itself takes, as it cannot cross a worker or a socket. */
-export interface LocalRequest extends GenerationRequest {
+export interface LocalRequest extends GenerationRequest, PageRoutes {
   readonly signal?: AbortSignal;
   /** Change the request's logits before each draw, in this order. */
   readonly logitProcessors?: readonly LogitProcessor[];
@@ -100,12 +101,15 @@ function createSequence(
   const { vocabularySize, contextLength } = model;
   const { tokens: prompt, embeddings } = context.prompt;
   const { vocabulary } = text.tokenizer;
-  const maxNewTokens = completionLimit(prompt.length, sampling.maxNewTokens, {
+  requireTravelling(request, embeddings);
+  const asked = completionLimit(prompt.length, sampling.maxNewTokens, {
     contextLength,
     fallback: DEFAULT_MAX_NEW_TOKENS,
     allowAutoTruncate: context.allowAutoTruncate,
   });
-  requireFewerAtLeast(sampling, maxNewTokens);
+  requireFewerAtLeast(sampling, asked);
+  // All others are drawn where its pages go.
+  const maxNewTokens = request.pageTaker === undefined ? asked : Math.min(asked, 1);
   return new Sequence({
     requestId: request.requestId ?? newRequestId(),
     partition: request.cacheSalt,

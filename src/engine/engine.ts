@@ -5,6 +5,7 @@
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { ContentIds } from "../cache/content_id.ts";
+import type { PageLayout } from "../cache/page_header.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
@@ -17,7 +18,6 @@ import type {
   TokenizeRequest,
 } from "../generation.ts";
 import type { CompiledPipeline } from "../gpu/pipeline_cache.ts";
-import type { Constraint } from "../grammar/grammar.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { QuantizationError } from "../layers/weights/quantizing_upload.ts";
 import type { CacheTree, CacheTreeOptions, FlushOptions } from "../prefix_cache.ts";
@@ -37,6 +37,7 @@ import {
   openScheduler,
   spellingOf,
 } from "./engine_parts.ts";
+import { engineStatus } from "./engine_status.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { loadImageProcessor } from "./images/image_processor.ts";
@@ -64,10 +65,12 @@ import { RetractionMemory } from "./schedule/retraction_memory.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 import type { Sequence } from "./schedule/sequence.ts";
 import type { SequencePages } from "./schedule/sequence_pages.ts";
+import { SequenceStarter } from "./start_sequence.ts";
 import { Profiler } from "./step/profiler.ts";
 import { StepLoop } from "./step/step_loop.ts";
 import { localTextService } from "./text/local_text_service.ts";
 import { finished } from "./text/text_service.ts";
+import { TravellingPages } from "./transfer/travelling_pages.ts";
 import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
@@ -88,6 +91,8 @@ export class Engine implements GenerationEngine {
   readonly #scheduler: Scheduler;
   /** Absent without a store of prefixes. */
   readonly #prefixes: PrefixTransfers | undefined;
+  /** Absent where no pages travel between engines. */
+  readonly #travelling: TravellingPages | undefined;
   readonly #profiler: Profiler;
   readonly #prompt: PromptOptions;
   readonly #prompts: PromptReader;
@@ -98,6 +103,7 @@ export class Engine implements GenerationEngine {
   readonly #grammars: GrammarService;
   readonly #live: LiveSequences;
   readonly #loop: StepLoop;
+  readonly #starter: SequenceStarter;
   /** Why no request can be served any more. */
   #failure: Error | undefined;
 
@@ -134,6 +140,16 @@ export class Engine implements GenerationEngine {
         isIdle: () => !this.#loop.isRunning,
         wake: () => this.#loop.wake(),
       });
+    this.#travelling = resolved.transfersPages
+      ? new TravellingPages({
+          codec: carriers!.stored,
+          scheduler: this.#scheduler,
+          pages: this.#pages,
+          reservedTokens: resolved.reservedDecodeTokens,
+          isIdle: () => !this.#loop.isRunning,
+          wake: () => this.#loop.wake(),
+        })
+      : undefined;
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
@@ -152,9 +168,19 @@ export class Engine implements GenerationEngine {
       profiler: this.#profiler,
       retractionMemory,
       prefixes: this.#prefixes,
+      travelling: this.#travelling,
       told: this.#sequences.drafting?.told,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
+    });
+    this.#starter = new SequenceStarter({
+      grammars: this.#grammars,
+      prefixes: this.#prefixes,
+      travelling: this.#travelling,
+      scheduler: this.#scheduler,
+      live: this.#live,
+      loop: this.#loop,
+      failure: () => this.#failure,
     });
   }
 
@@ -220,6 +246,16 @@ export class Engine implements GenerationEngine {
     return this.#loaded.current.pipelines;
   }
 
+  /** Of its pages, which those of an engine that they travel to or from must be like. */
+  get pageLayout(): PageLayout | undefined {
+    return this.#loaded.current.codec?.layout;
+  }
+
+  /** Prompts whose pages leave, wait for a place, and come. */
+  get travellers(): TravellingPages["counts"] | undefined {
+    return this.#travelling?.counts;
+  }
+
   generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined> {
     const { signal } = request;
     let sequence: Sequence | undefined;
@@ -241,7 +277,8 @@ export class Engine implements GenerationEngine {
           if (isOver) return;
           this.#unread.delete(stream);
           sequence = create(prompt);
-          this.#prepare(sequence, constraint, () => isOver)?.catch((error) => stream.fail(error));
+          const given = { constraint, routes: request, isOver: () => isOver };
+          this.#starter.begin(sequence, given)?.catch((error) => stream.fail(error));
         };
         if (!(pending.prompt instanceof Promise)) return begin(pending.prompt);
         this.#unread.add(stream, request.requestId);
@@ -254,40 +291,12 @@ export class Engine implements GenerationEngine {
         pending?.leave();
         if (sequence === undefined) return;
         this.#live.delete(sequence);
-        this.#scheduler.remove(sequence);
+        if (!this.#travelling?.leave(sequence)) this.#scheduler.remove(sequence);
         sequence.grammar?.close();
         this.#loop.wake();
       },
     });
     return stream;
-  }
-
-  /** Begins the sequence, once what it needs beside its prompt is there: then the promise resolves. */
-  #prepare(
-    sequence: Sequence,
-    constraint: Constraint | undefined,
-    isOver: () => boolean,
-  ): Promise<void> | undefined {
-    if (this.#failure !== undefined) throw this.#failure;
-    this.#live.add(sequence);
-    const preparations = [
-      constraint && sequence.grammar!.open(this.#grammars, constraint),
-      this.#prefixes?.restore(sequence, () => !isOver()),
-    ].filter((one) => one !== undefined);
-    if (preparations.length > 0) {
-      return Promise.all(preparations).then(() => {
-        if (!isOver()) this.#begin(sequence);
-      });
-    }
-    this.#begin(sequence);
-    return undefined;
-  }
-
-  #begin(sequence: Sequence): void {
-    if (this.#failure !== undefined) throw this.#failure;
-    this.#scheduler.add(sequence);
-    sequence.announce();
-    this.#loop.start();
   }
 
   abort(requestId?: string): void {
@@ -319,27 +328,16 @@ export class Engine implements GenerationEngine {
   }
 
   status(): EngineStatus {
-    const { runningCount, waitingCount } = this.#scheduler;
-    const { pageCount, pageSize } = this.#pages.pool;
-    const { available, cachedPages } = this.#pages;
-    return {
-      healthy: this.#failure === undefined,
-      recovering: this.#loaded.isRecovering,
-      recoveries: this.#loaded.recoveries,
-      runningRequests: runningCount,
-      queuedRequests: waitingCount,
-      queuedTokens: [...this.#live].reduce((sum, one) => sum + (one.computed ? 0 : one.length), 0),
-      totalTokens: pageCount * pageSize,
-      usedTokens: (pageCount - available) * pageSize,
-      cachedTokens: cachedPages * pageSize,
-      retractions: this.#scheduler.retractions,
-      retractedRequests: [...this.#live].filter((one) => one.isRetracted).length,
-      stalledFor: this.#loop.stalledFor,
-      ...this.#loaded.current.figures,
-      maxQueuedRequests: this.#loaded.current.options.maxQueuedRequests,
-      ...(this.#sequences.drafting && { speculation: this.#loop.speculation }),
-      ...(this.#prefixes && { prefixStore: this.#prefixes.status }),
-    };
+    return engineStatus({
+      failure: this.#failure,
+      loaded: this.#loaded,
+      scheduler: this.#scheduler,
+      pages: this.#pages,
+      live: this.#live,
+      loop: this.#loop,
+      prefixes: this.#prefixes,
+      isDrafting: this.#sequences.drafting !== undefined,
+    });
   }
 
   async profile(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile> {
@@ -372,6 +370,7 @@ export class Engine implements GenerationEngine {
       this.#scheduler.remove(sequence);
       sequence.abort("the engine is closed");
     }
+    this.#travelling?.close(this.#failure);
     this.#loaded.close();
     try {
       await this.#loop.end();
@@ -391,6 +390,7 @@ export class Engine implements GenerationEngine {
 
   #fail(error: Error): void {
     this.#failure ??= error;
+    this.#travelling?.close(error);
     this.#loaded.close();
     // Every request gets the error, whatever state the scheduler is in; its stream's end removes it
     // there.

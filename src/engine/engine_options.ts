@@ -115,6 +115,13 @@ export interface EngineOptions {
    */
   readonly prefixStore?: PrefixStoreOptions | undefined;
   /**
+   * Whether pages of prompts come from other engines or go there, by `pageSource` and `pageTaker` of
+   * requests. Default false.
+   */
+  readonly transfersPages?: boolean | undefined;
+  /** Tokens kept free for each running request before a prompt from elsewhere gets a place. Default 512. */
+  readonly reservedDecodeTokens?: number | undefined;
+  /**
    * Whether models with latent attention expand long cached prefixes of prompts in chunks; else in
    * one piece, in a workspace that holds the context where an eighth of the memory that weights
    * leave, and one binding, allow it. Never changes a bit. Default true.

@@ -40,6 +40,8 @@ export interface ResolvedOptions extends ResolvedDrafts {
   readonly json: JsonSchemaOptions;
   readonly prefixCache: boolean;
   readonly prefixStore: ReturnType<typeof requirePrefixStore> | undefined;
+  readonly transfersPages: boolean;
+  readonly reservedDecodeTokens: number;
   readonly chunkedPrefix: boolean;
   readonly chunkedPrefixThreshold: number;
   readonly schedulePolicy: SchedulePolicy;
@@ -164,6 +166,8 @@ function resolvePrefixes(options: EngineOptions) {
   return {
     prefixCache,
     prefixStore: prefixStore && requirePrefixStore(prefixStore, { prefixCache }),
+    transfersPages: options.transfersPages ?? false,
+    reservedDecodeTokens: whole(options, "reservedDecodeTokens", 512, FROM_0),
     chunkedPrefix: options.chunkedPrefix ?? true,
     chunkedPrefixThreshold: whole(options, "chunkedPrefixThreshold", 8192, FROM_0),
   };

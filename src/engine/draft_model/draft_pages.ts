@@ -72,8 +72,11 @@ export function pageCarrier(sides: () => Sides): PageCarrier {
 }
 
 /** Carries pages to a store of prefixes and back. A draft has no entries of what comes back. */
-export function prefixCarrier(sides: () => Sides): Pick<PageCodec, "readPages" | "writePages"> {
+export function prefixCarrier(
+  sides: () => Sides,
+): Pick<PageCodec, "packedBytes" | "readPages" | "writePages"> {
   return {
+    packedBytes: (pageCount, range) => sides().codec.packedBytes(pageCount, range),
     readPages: (pages, range) => sides().codec.readPages(pages, range),
     async writePages(bytes, pages, options) {
       const { codec, draft } = sides();

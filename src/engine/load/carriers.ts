@@ -18,7 +18,8 @@ interface Carried {
 }
 
 export function movesPages({ options }: Pick<PreparedLoad, "options">): boolean {
-  return options.retractionMemory > 0 || options.prefixStore !== undefined;
+  const { retractionMemory, prefixStore, transfersPages } = options;
+  return retractionMemory > 0 || prefixStore !== undefined || transfersPages;
 }
 
 export function openCodec(

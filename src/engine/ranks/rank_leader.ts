@@ -71,6 +71,7 @@ async function loadLeader(
 function requireOrdersSuffice({
   retractionMemory = 0,
   prefixStore,
+  transfersPages,
   tensorParallelSize,
 }: LoadOptions): void {
   const refuse = (field: string, reason: string) => {
@@ -79,6 +80,7 @@ function requireOrdersSuffice({
   const apart = "ranks that are processes do not bring their pages together";
   if (retractionMemory > 0) refuse("retractionMemory", apart);
   if (prefixStore !== undefined) refuse("prefixStore", apart);
+  if (transfersPages) refuse("transfersPages", apart);
   if (tensorParallelSize !== undefined) {
     refuse("tensorParallelSize", "the group says how many ranks there are");
   }

@@ -13,6 +13,7 @@ import { type ScheduledStep, sampledRows } from "../schedule/scheduled_step.ts";
 import type { Scheduler } from "../schedule/scheduler.ts";
 import { NO_FIGURES, sumOf, type ToldTokens } from "../schedule/sequence_drafts.ts";
 import type { SequencePages } from "../schedule/sequence_pages.ts";
+import type { TravellingPages } from "../transfer/travelling_pages.ts";
 import { carryOut } from "./page_transfers.ts";
 import type { Profiler } from "./profiler.ts";
 import { reportStep, type StepReport } from "./step_report.ts";
@@ -29,6 +30,8 @@ export interface StepLoopOptions {
   readonly retractionMemory: RetractionMemory | undefined;
   /** Present where prefixes are stored. */
   readonly prefixes: PrefixTransfers | undefined;
+  /** Present where pages travel between engines. */
+  readonly travelling: TravellingPages | undefined;
   /** What drafters may take of prompts in a step; absent where sequences draft nothing. */
   readonly told: ToldTokens | undefined;
   /** Called after every step. */
@@ -102,7 +105,7 @@ export class StepLoop {
   }
 
   async #run(): Promise<void> {
-    const { model, prefixes, onFailure } = this.#options;
+    const { model, prefixes, travelling, onFailure } = this.#options;
     try {
       // Requests that arrive together start together.
       await Promise.resolve();
@@ -117,13 +120,15 @@ export class StepLoop {
       // Nothing is awaited before this: a request that comes now starts the next loop.
       this.#running = undefined;
       prefixes?.rest();
+      travelling?.rest();
     }
   }
 
   async #recover(): Promise<void> {
-    const { model, scheduler, profiler } = this.#options;
+    const { model, scheduler, profiler, travelling } = this.#options;
     const loss = model.loss!;
     const finding = scheduler.restart(loss);
+    travelling?.lost();
     profiler.lose(loss);
     await model.recover({ isBusy: () => scheduler.hasWork, finding });
   }
@@ -154,8 +159,9 @@ export class StepLoop {
 
   /** Fills the steps in flight up, and waits for the oldest one; where there is none, for news. */
   async #turn(inFlight: StepsInFlight): Promise<Turn> {
-    const { model, scheduler, pages, profiler, prefixes, told } = this.#options;
+    const { model, scheduler, pages, profiler, prefixes, travelling, told } = this.#options;
     prefixes?.rest();
+    travelling?.rest();
     // While the GPU is busy, waiting a moment for a mask delays no step.
     if (scheduler.isUnprepared && !inFlight.isEmpty) await inFlight.race(this.#newsOr(MASK_MS));
     while (inFlight.hasRoom(scheduler.lookahead)) {
@@ -177,6 +183,7 @@ export class StepLoop {
     const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
     this.#speculation = sumOf(this.#speculation, committed.speculation);
     prefixes?.committed(step);
+    travelling?.committed(step);
     if (tokens.length > 0) {
       model.progressed();
       this.#failures = 0;
@@ -193,15 +200,16 @@ export class StepLoop {
    * @throws the error, where it is no sequence's doing.
    */
   async #survive(error: unknown, inFlight: StepsInFlight): Promise<void> {
-    const { model, scheduler, pages, profiler } = this.#options;
+    const { model, scheduler, pages, profiler, travelling } = this.#options;
     if (await model.isLost()) return;
     await inFlight.drain();
     const failure = error instanceof Error ? error : new Error(String(error));
     model.requireRepeatable(failure);
     profiler.lose(failure);
     // Transfers still write to their pages, which sequences may have next.
-    while (pages.borrowerCount > 0) await this.#news.wait();
+    while (pages.borrowerCount > 0 || travelling?.isWriting) await this.#news.wait();
     const finding = scheduler.restart(failure, "failure");
+    travelling?.lost();
     this.#failures = finding === undefined ? this.#failures + 1 : 0;
     if (this.#failures > MOST_FAILURES) throw failure;
     model.repeats(failure);

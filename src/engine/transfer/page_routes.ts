@@ -1,0 +1,77 @@
+/**
+ * What an engine says to those who carry pages of a prompt to another engine, or from one.
+ *
+ * @module
+ */
+import { UnsupportedError } from "../../errors.ts";
+import type { PromptEmbeddings } from "../prompt_embeddings.ts";
+
+/** A prompt of which pages travel. */
+export interface TravellingPrompt {
+  readonly tokens: readonly number[];
+  /** Tokens that a page holds. */
+  readonly pageSize: number;
+  /** Pages of all tokens but the last, which is computed where the answer is. */
+  readonly pageCount: number;
+}
+
+/** Neighbouring pages of a prompt. */
+export interface PageRun {
+  /** Which page of the prompt the first one is. */
+  readonly first: number;
+  readonly count: number;
+  /** As the page codec has them. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Takes the pages of a prompt as they are computed. */
+export interface PageTaker {
+  /** Nothing more is taken. */
+  readonly signal: AbortSignal;
+  /**
+   * Tells the prompt, before anything of it is computed.
+   *
+   * @returns Which page is the first that is wanted; one behind the last where none is.
+   * @throws when nobody takes them: the request ends with that.
+   */
+  begin(prompt: TravellingPrompt): Promise<number>;
+  /** Resolves once more are taken. @throws when no more are: the request ends with that. */
+  take(pages: PageRun): Promise<void>;
+  /** All are taken. `cachedTokens` are those that were in the cache. */
+  end(cachedTokens: number): void;
+  /** What is left of them never comes. */
+  fail(error: unknown): void;
+}
+
+/** Gives the pages of a prompt that another engine computes. */
+export interface PageSource {
+  /** Tells the prompt, before there is a place for it. */
+  announce(prompt: TravellingPrompt): void;
+  /** Pages from `first` on, in order; the next is asked for when the last one is in place. */
+  pages(first: number): AsyncIterable<PageRun>;
+  /** Nothing more is asked for, whether all pages came or not: what is waited for ends. */
+  leave(): void;
+}
+
+/** Pages that the tokens before the last one of a prompt are on. */
+export function travellingPrompt(tokens: readonly number[], pageSize: number): TravellingPrompt {
+  return { tokens, pageSize, pageCount: Math.ceil((tokens.length - 1) / pageSize) };
+}
+
+/** Where the pages of a request's prompt go, or come from. */
+export interface PageRoutes {
+  /** Takes them; the request then ends with its first token. Default: they stay. */
+  readonly pageTaker?: PageTaker | undefined;
+  /** Gives them. Default: they are computed here. */
+  readonly pageSource?: PageSource | undefined;
+}
+
+/** @throws {UnsupportedError} for a prompt that pages of another engine are of no use to. */
+export function requireTravelling(
+  { pageTaker, pageSource }: PageRoutes,
+  embeddings: PromptEmbeddings | undefined,
+): void {
+  if (embeddings === undefined || (pageTaker ?? pageSource) === undefined) return;
+  const reason = "only prompts of tokens travel between prefill and decode servers";
+  throw new UnsupportedError("images and input_embeds", reason);
+}
