@@ -162,3 +162,22 @@ export class WorkerError extends EngineError {
 export class GroupError extends EngineError {
   readonly code = "group_error";
 }
+
+/** Of two servers that share a request, the one that cannot go on with it. */
+export type DisaggregatedSide = "prefill" | "decode";
+
+/**
+ * A request that a prefill and a decode server share cannot go on: one of them is lost, late, refuses
+ * it or has ended it. Sent again, it may find a pair that can.
+ */
+export class DisaggregationError extends EngineError {
+  readonly code = "disaggregation_failed";
+  readonly side: DisaggregatedSide;
+  readonly room: string;
+
+  constructor(room: string, side: DisaggregatedSide, state: string, options?: ErrorOptions) {
+    super(`Cannot go on with room ${room}: ${state}`, options);
+    this.side = side;
+    this.room = room;
+  }
+}

@@ -28,7 +28,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/layers/"],
   ["src/models/", "src/speculation/"],
   ["src/engine/"],
-  ["src/server/", "src/client/"],
+  ["src/server/", "src/client/", "src/disaggregation/"],
   ["src/router/"],
   ["src/node/", "src/browser/", "src/index.ts"],
 ];

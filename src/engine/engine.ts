@@ -35,6 +35,7 @@ import {
   openImages,
   openPages,
   openScheduler,
+  openTravelling,
   spellingOf,
 } from "./engine_parts.ts";
 import { engineStatus } from "./engine_status.ts";
@@ -70,7 +71,7 @@ import { Profiler } from "./step/profiler.ts";
 import { StepLoop } from "./step/step_loop.ts";
 import { localTextService } from "./text/local_text_service.ts";
 import { finished } from "./text/text_service.ts";
-import { TravellingPages } from "./transfer/travelling_pages.ts";
+import type { TravellingPages } from "./transfer/travelling_pages.ts";
 import { UnreadRequests } from "./unread_requests.ts";
 
 export type { LocalRequest };
@@ -140,16 +141,9 @@ export class Engine implements GenerationEngine {
         isIdle: () => !this.#loop.isRunning,
         wake: () => this.#loop.wake(),
       });
-    this.#travelling = resolved.transfersPages
-      ? new TravellingPages({
-          codec: carriers!.stored,
-          scheduler: this.#scheduler,
-          pages: this.#pages,
-          reservedTokens: resolved.reservedDecodeTokens,
-          isIdle: () => !this.#loop.isRunning,
-          wake: () => this.#loop.wake(),
-        })
-      : undefined;
+    const [scheduler, pages] = [this.#scheduler, this.#pages];
+    const travelParts = { carriers, scheduler, pages, loop: () => this.#loop };
+    this.#travelling = openTravelling(resolved, travelParts);
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
@@ -173,7 +167,11 @@ export class Engine implements GenerationEngine {
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });
-    this.#starter = new SequenceStarter({
+    this.#starter = this.#openStarter();
+  }
+
+  #openStarter(): SequenceStarter {
+    return new SequenceStarter({
       grammars: this.#grammars,
       prefixes: this.#prefixes,
       travelling: this.#travelling,

@@ -29,7 +29,9 @@ import type { RetractionMemory } from "./schedule/retraction_memory.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import { ToldTokens } from "./schedule/sequence_drafts.ts";
 import { SequencePages } from "./schedule/sequence_pages.ts";
+import type { StepLoop } from "./step/step_loop.ts";
 import type { TextService } from "./text/text_service.ts";
+import { TravellingPages } from "./transfer/travelling_pages.ts";
 
 /** What an engine is made of, beside its model. */
 export interface EngineParts {
@@ -120,6 +122,28 @@ export function openScheduler(
     maxPrefillKeys: maxPrefillKeys(contextLength, options.maxRows),
     maxScoredRows: runner.maxScoredRows,
     contextLength,
+  });
+}
+
+/** What has pages travel between engines, where an option asks for it. */
+export function openTravelling(
+  { transfersPages, reservedDecodeTokens }: ResolvedOptions,
+  parts: {
+    readonly carriers: RecoverableModel["carriers"];
+    readonly scheduler: Scheduler;
+    readonly pages: SequencePages;
+    readonly loop: () => StepLoop;
+  },
+): TravellingPages | undefined {
+  if (!transfersPages) return undefined;
+  const { carriers, scheduler, pages, loop } = parts;
+  return new TravellingPages({
+    codec: carriers!.stored,
+    scheduler,
+    pages,
+    reservedTokens: reservedDecodeTokens,
+    isIdle: () => !loop().isRunning,
+    wake: () => loop().wake(),
   });
 }
 

@@ -11,6 +11,7 @@
  */
 import {
   CapacityError,
+  DisaggregationError,
   EngineError,
   type FieldErrorOptions,
   InvalidRequestError,
@@ -89,6 +90,7 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ],
   // A group that has lost a rank ends, and is started again.
   ["group_error", { status: 503, type: "503" }],
+  ["disaggregation_failed", { status: 500, type: "500", word: "disaggregation_failed" }],
   ["rate_limited", { status: 429, type: "RateLimitError", word: "rate_limit_exceeded" }],
   ["unavailable", { status: 503, type: "503" }],
   ["worker_failed", { status: 502, type: "BadGatewayError" }],
@@ -188,10 +190,15 @@ export function errorResponse(error: unknown, headers: HeadersInit = {}): Respon
   if (isCoding) answer.headers.set("accept-encoding", READ_CODINGS);
   // Clients that try again by themselves look for it.
   if (error instanceof RequestLosesDeviceError) answer.headers.set("x-should-retry", "false");
+  // Routers lay the blame there.
+  if (error instanceof DisaggregationError) answer.headers.set(FAILED_SIDE_HEADER, error.side);
   // What is full now has room again when a request ends, which no server knows before.
   if (error instanceof CapacityError) answer.headers.set("retry-after", "1");
   return answer;
 }
+
+/** Says which of two servers that share a request has failed: `prefill` or `decode`. */
+export const FAILED_SIDE_HEADER = "x-wisp-failed-side";
 
 /** Nested alone for a well-formed request that is refused. */
 export function generateErrorResponse(error: unknown): Response {

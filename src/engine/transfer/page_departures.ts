@@ -60,8 +60,14 @@ export class PageDepartures {
     const first = await taker.begin(prompt);
     const progress = { computed: 0, retractions: 0, isOver: false };
     const departure: Departure = { sequence, taker, news: new WakeUp(), ...progress };
-    taker.signal.addEventListener("abort", () => this.#end(departure), { once: true });
-    if (taker.signal.aborted) return;
+    const { signal } = taker;
+    if (signal.aborted) throw signal.reason;
+    const onAbort = () => {
+      if (departure.isOver) return;
+      this.#end(departure);
+      sequence.fail(signal.reason);
+    };
+    signal.addEventListener("abort", onAbort, { once: true });
     this.#all.set(sequence, departure);
     scheduler.hold(sequence);
     this.#send(departure, first, prompt.pageCount).catch((error: unknown) => {

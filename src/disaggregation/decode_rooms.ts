@@ -1,0 +1,282 @@
+/**
+ * The rooms of a decode server, and its connections to prefill servers: one to each, which begins with
+ * the first room that needs it, and again after it has ended.
+ *
+ * @module
+ */
+import type { PageLayout } from "../cache/page_header.ts";
+import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
+import type { Bootstrap } from "../generation.ts";
+import type { Channel, ChannelMessage } from "./channel.ts";
+import { DecodeRoom, type PrefillPeer } from "./decode_room.ts";
+import { isProof, newNonce, proofOf } from "./handshake.ts";
+import { Heartbeat, type HeartbeatOptions } from "./heartbeat.ts";
+import { MAX_ROOMS } from "./limits.ts";
+import {
+  type DecodeMessage,
+  PROTOCOL_VERSION,
+  type PrefillMessage,
+  parseMessage,
+  shortened,
+} from "./messages.ts";
+import { decodeFrame } from "./page_frame.ts";
+
+export interface DecodeRoomsOptions {
+  readonly layout: PageLayout;
+  /** Empty where there is none. */
+  readonly key: string;
+  readonly times: {
+    /** Milliseconds for a connection and what both ends say of themselves. */
+    readonly connectTimeout: number;
+    /** Milliseconds until all pages of a prompt must be there, from when they are asked for. */
+    readonly waitTimeout: number;
+    readonly heartbeat: HeartbeatOptions;
+  };
+  /** Of requests that name none. */
+  readonly port: number;
+  /** Hosts, or hosts with ports behind a colon, that requests may name. */
+  readonly hosts: readonly string[];
+  /** Connects, or rejects. */
+  readonly connect: (host: string, port: number) => Promise<Channel>;
+  /** Told when a connection is there or ends. */
+  readonly onEvent?: ((text: string) => void) | undefined;
+}
+
+export class DecodeRooms {
+  readonly #options: DecodeRoomsOptions;
+  readonly #rooms = new Set<string>();
+  readonly #links = new Map<string, Link>();
+  /** Of all rooms so far. */
+  readonly totals = { opened: 0, failed: 0 };
+
+  constructor(options: DecodeRoomsOptions) {
+    this.#options = options;
+  }
+
+  get counts(): { readonly rooms: number; readonly servers: number } {
+    return {
+      rooms: this.#rooms.size,
+      servers: [...this.#links.values()].filter(({ isReady }) => isReady).length,
+    };
+  }
+
+  /**
+   * @throws {InvalidRequestError | UnsupportedError} for a room that another request has, and a host
+   * that the group does not know.
+   * @throws {CapacityError} when there are too many.
+   */
+  open({ host, port, room: name }: Bootstrap, wantsLogprobs: boolean): DecodeRoom {
+    const address = this.#addressOf(host, port);
+    const key = `${address.text} ${name}`;
+    if (this.#rooms.has(key)) {
+      const state = `Cannot open room ${name}: another request that lives has it`;
+      throw new InvalidRequestError(state, "bootstrap_room");
+    }
+    if (this.#rooms.size >= MAX_ROOMS) {
+      const state = `all ${MAX_ROOMS} rooms are taken; one is free when a request ends`;
+      throw new CapacityError("places in the request queue", MAX_ROOMS, state);
+    }
+    this.#rooms.add(key);
+    this.totals.opened += 1;
+    const room: DecodeRoom = new DecodeRoom({
+      room: name,
+      wantsLogprobs,
+      waitTimeout: this.#options.times.waitTimeout,
+      connect: () => this.#linkTo(address).open(room),
+      onOver: (problem) => {
+        this.#rooms.delete(key);
+        if (problem !== undefined) this.totals.failed += 1;
+        this.#links.get(address.text)?.forget(room);
+      },
+    });
+    return room;
+  }
+
+  close(): void {
+    for (const link of [...this.#links.values()]) link.end("the decode server ends");
+  }
+
+  #addressOf(host: string | undefined, port = this.#options.port): Address {
+    const field = "bootstrap_host";
+    if (host === undefined) {
+      throw new InvalidRequestError("Cannot open a room: bootstrap_host is missing", field);
+    }
+    const name = host.toLowerCase();
+    const bare = name.replace(/^\[(.*)\]$/, "$1");
+    const isKnown = this.#options.hosts.some((known) => {
+      return (known === bare && port === this.#options.port) || known === `${bare}:${port}`;
+    });
+    if (!isKnown) {
+      const reason = `the group knows no prefill server at ${JSON.stringify(host.slice(0, 200))}, port ${port}`;
+      throw new UnsupportedError(field, reason, { field });
+    }
+    return { host: bare, port, text: `${bare}:${port}` };
+  }
+
+  #linkTo(address: Address): Link {
+    const known = this.#links.get(address.text);
+    if (known !== undefined) return known;
+    const link: Link = new Link(address, this.#options, () => {
+      if (this.#links.get(address.text) === link) this.#links.delete(address.text);
+    });
+    this.#links.set(address.text, link);
+    return link;
+  }
+}
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly text: string;
+}
+
+/** A connection to a prefill server. */
+class Link {
+  readonly #address: Address;
+  readonly #options: DecodeRoomsOptions;
+  readonly #onEnd: () => void;
+  readonly #rooms = new Map<number, DecodeRoom>();
+  readonly #ready: Promise<void>;
+  #settle!: { resolve(): void; reject(error: Error): void };
+  #channel: Channel | undefined;
+  #heartbeat: Heartbeat | undefined;
+  #expected: "welcome" | "ready" | "rooms" = "welcome";
+  readonly #nonce = newNonce();
+  #nextLease = 0;
+  #isOver = false;
+
+  constructor(address: Address, options: DecodeRoomsOptions, onEnd: () => void) {
+    this.#address = address;
+    this.#options = options;
+    this.#onEnd = onEnd;
+    this.#ready = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    // Each room that waits is told by itself.
+    this.#ready.catch(() => {});
+    const { connectTimeout } = options.times;
+    const timer = setTimeout(() => {
+      this.end(`no prefill server has answered within ${connectTimeout / 1000} s`);
+    }, connectTimeout);
+    const stop = () => clearTimeout(timer);
+    this.#ready.then(stop, stop);
+    options.connect(address.host, address.port).then(
+      (channel) => this.#begin(channel),
+      (error: Error) => this.#end(error.message),
+    );
+  }
+
+  get isReady(): boolean {
+    return this.#expected === "rooms" && !this.#isOver;
+  }
+
+  /** Gives a room a lease, once both ends know each other. */
+  async open(room: DecodeRoom): Promise<PrefillPeer> {
+    await this.#ready;
+    if (this.#isOver || room.isOver) throw new Error("the prefill server is lost");
+    const lease = this.#nextLease;
+    this.#nextLease += 1;
+    this.#rooms.set(lease, room);
+    return { lease, say: (message) => this.#say(message) };
+  }
+
+  forget(room: DecodeRoom): void {
+    for (const [lease, one] of this.#rooms) if (one === room) this.#rooms.delete(lease);
+  }
+
+  end(reason: string): void {
+    if (this.#isOver) return;
+    this.#channel?.close(reason);
+    this.#end(reason);
+  }
+
+  #begin(channel: Channel): void {
+    if (this.#isOver) {
+      channel.close("it came too late");
+      return;
+    }
+    this.#channel = channel;
+    this.#heartbeat = new Heartbeat(this.#options.times.heartbeat, {
+      beat: () => {
+        if (this.isReady) this.#say({ type: "beat" });
+      },
+      onLost: (reason) => this.end(reason),
+    });
+    channel.listen({
+      onMessage: (message) => this.#take(message),
+      onClose: (reason) => this.#end(reason),
+    });
+    this.#say({ type: "hello", version: PROTOCOL_VERSION, nonce: this.#nonce });
+  }
+
+  #end(reason: string): void {
+    if (this.#isOver) return;
+    const wasReady = this.isReady;
+    this.#isOver = true;
+    this.#heartbeat?.stop();
+    const { text } = this.#address;
+    const lost = `Losing connection with prefill instance (bootstrap_addr: ${text}): ${reason}`;
+    this.#settle.reject(new Error(lost));
+    this.#onEnd();
+    for (const room of [...this.#rooms.values()]) room.fail(lost);
+    this.#rooms.clear();
+    if (wasReady)
+      this.#options.onEvent?.(`The connection to prefill server ${text} has ended: ${reason}`);
+    else this.#options.onEvent?.(`Prefill server ${text} cannot be used: ${reason}`);
+  }
+
+  #say(message: DecodeMessage): void {
+    if (!this.#isOver) this.#channel?.send(JSON.stringify(message));
+  }
+
+  #take(message: ChannelMessage): void {
+    if (this.#isOver) return;
+    this.#heartbeat?.heard();
+    try {
+      if (typeof message !== "string") this.#takePages(message);
+      else if (this.#expected === "rooms") this.#hear(message);
+      else this.#meet(message);
+    } catch (error) {
+      this.end((error as Error).message);
+    }
+  }
+
+  #takePages(frame: Uint8Array<ArrayBuffer>): void {
+    if (!this.isReady) throw new TypeError("pages have come before the servers know each other");
+    const { lease, ...run } = decodeFrame(frame);
+    // Of a room that is over: they were on their way.
+    this.#rooms.get(lease)?.take(run);
+  }
+
+  #meet(text: string): void {
+    const message = parseMessage<PrefillMessage>(text, [
+      ...["welcome", "ready", "refused", "beat"],
+    ] as PrefillMessage["type"][]);
+    if (message.type === "refused") {
+      this.end(`it refuses: ${shortened(message.problem)}`);
+      return;
+    }
+    if (message.type === "beat") return;
+    if (message.type !== this.#expected) throw new TypeError(`it says ${message.type} too early`);
+    if (message.type === "welcome") {
+      const { key, layout } = this.#options;
+      const nonces = { decode: this.#nonce, prefill: message.nonce };
+      if (!isProof(message.proof, proofOf(key, "prefill", nonces))) {
+        throw new TypeError("the two servers have different keys");
+      }
+      this.#expected = "ready";
+      this.#say({ type: "proof", proof: proofOf(key, "decode", nonces), layout });
+      return;
+    }
+    this.#expected = "rooms";
+    this.#settle.resolve();
+    this.#options.onEvent?.(`Connected to prefill server ${this.#address.text}`);
+  }
+
+  #hear(text: string): void {
+    const types = ["logprobs", "end", "failed", "beat"] as const;
+    const message = parseMessage<PrefillMessage>(text, types);
+    if (!("lease" in message)) return;
+    this.#rooms.get(message.lease)?.hear(message);
+  }
+}

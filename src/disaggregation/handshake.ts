@@ -1,0 +1,63 @@
+/**
+ * How two servers find out that they belong together: both know the group's key, which neither
+ * says, and pages of one are those of the other, to the bit.
+ *
+ * @module
+ */
+import { hmac } from "@noble/hashes/hmac.js";
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import type { PageLayout } from "../cache/page_header.ts";
+import type { DisaggregatedSide } from "../errors.ts";
+
+const NONCE_BYTES = 16;
+
+export function newNonce(): string {
+  return bytesToHex(crypto.getRandomValues(new Uint8Array(NONCE_BYTES)));
+}
+
+/** What the two ends of a connection have drawn. */
+export interface Nonces {
+  readonly decode: string;
+  readonly prefill: string;
+}
+
+/** What only an end that knows the key can say. */
+export function proofOf(key: string, side: DisaggregatedSide, nonces: Nonces): string {
+  const said = `wisp pages ${side} ${nonces.decode} ${nonces.prefill}`;
+  return bytesToHex(hmac(sha256, utf8ToBytes(key), utf8ToBytes(said)));
+}
+
+/** Whether a proof is right; it takes as long for every wrong one. */
+export function isProof(given: string, right: string): boolean {
+  let difference = given.length ^ right.length;
+  for (let i = 0; i < right.length; i++) {
+    difference |= (given.charCodeAt(i) | 0) ^ right.charCodeAt(i);
+  }
+  return difference === 0;
+}
+
+/** Tells a prompt from every other one. */
+export function promptDigest(tokens: readonly number[]): string {
+  const words = Uint32Array.from(tokens);
+  return `${tokens.length}:${bytesToHex(sha256(new Uint8Array(words.buffer)))}`;
+}
+
+const COMPARED = {
+  modelHash: "weights",
+  numerics: "arithmetic",
+  dtype: "cache dtype",
+  entryWidth: "width of a cache entry",
+  pageSize: "page size",
+  layers: "number of layers",
+} as const satisfies Record<keyof PageLayout, string>;
+
+/** What of a decode server's pages is not as those of a prefill server, in a sentence. */
+export function differenceOf(prefill: PageLayout, decode: Partial<PageLayout>): string | undefined {
+  for (const [field, name] of Object.entries(COMPARED) as [keyof PageLayout, string][]) {
+    if (prefill[field] === decode[field]) continue;
+    const shown = (value: unknown) => String(JSON.stringify(value)).slice(0, 500);
+    return `the prefill server's ${name} is ${shown(prefill[field])}, the decode server's ${shown(decode[field])}`;
+  }
+  return undefined;
+}

@@ -1,0 +1,236 @@
+/**
+ * One request on a prefill server: what its engine computes goes to the decode server that has opened
+ * the room too.
+ *
+ * @module
+ */
+import type { PageRun, PageTaker, TravellingPrompt } from "../engine/transfer/page_routes.ts";
+import { type DisaggregatedSide, DisaggregationError } from "../errors.ts";
+import type { PromptLogprobs } from "../logprobs.ts";
+import type { Channel } from "./channel.ts";
+import { promptDigest } from "./handshake.ts";
+import { MAX_FRAMES_AHEAD } from "./limits.ts";
+import { type PrefillMessage, shortened } from "./messages.ts";
+import { encodeFrame } from "./page_frame.ts";
+import { RoomState } from "./room_state.ts";
+
+/** Characters of log-probabilities in one message, unless a position has more. */
+const LOGPROB_CHARACTERS = 2 ** 18;
+
+/** The decode server's side of a room. */
+export interface DecodePeer {
+  readonly channel: Pick<Channel, "send">;
+  readonly lease: number;
+  readonly digest: string;
+}
+
+export interface PrefillRoomOptions {
+  readonly room: string;
+  /** Milliseconds until a decode server has opened it. */
+  readonly openTimeout: number;
+  /** Milliseconds until pages that were sent are in place. */
+  readonly takeTimeout: number;
+  /** Called once, when it is over. `problem` where it has failed. */
+  readonly onOver: (problem: string | undefined) => void;
+}
+
+export class PrefillRoom implements PageTaker {
+  readonly #options: PrefillRoomOptions;
+  readonly #state = new RoomState();
+  readonly #over = new AbortController();
+  /** Resolves when it is over; `skipped` where nothing of the prompt is wanted. Rejects when it failed. */
+  readonly over: Promise<"sent" | "skipped">;
+  #settle!: { resolve(how: "sent" | "skipped"): void; reject(error: unknown): void };
+  #peer: DecodePeer | undefined;
+  /** Whether a decode server has opened it, though it may have left. */
+  #isPaired = false;
+  #digest: string | undefined;
+  /** The first page that is wanted. */
+  #first: number | undefined;
+  /** Messages with pages that are not in place yet. */
+  #ahead = 0;
+  /** Called when one of the above has changed. */
+  #news: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #cachedTokens: number | undefined;
+  #logprobs: readonly PromptLogprobs[] | undefined;
+  #isComputed = false;
+
+  constructor(options: PrefillRoomOptions) {
+    this.#options = options;
+    this.over = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject };
+    });
+    // Who waits for it is told; nobody has to.
+    this.over.catch(() => {});
+    this.#limit(options.openTimeout, "decode", "no decode server has opened it");
+  }
+
+  get name(): string {
+    return this.#options.room;
+  }
+
+  get state(): RoomState["name"] {
+    return this.#state.name;
+  }
+
+  get hasPeer(): boolean {
+    return this.#isPaired;
+  }
+
+  get signal(): AbortSignal {
+    return this.#over.signal;
+  }
+
+  /** The decode server has read the prompt, and waits for a place or has one. */
+  pair(peer: DecodePeer): void {
+    clearTimeout(this.#timer);
+    this.#peer = peer;
+    this.#isPaired = true;
+    this.#state.advance("waiting for input");
+    this.#compare();
+  }
+
+  async begin(prompt: TravellingPrompt): Promise<number> {
+    this.#digest = promptDigest(prompt.tokens);
+    this.#compare();
+    await this.#until(() => this.#first !== undefined);
+    const first = Math.min(this.#first!, prompt.pageCount);
+    this.#state.advance("transferring");
+    return first;
+  }
+
+  async take({ first, count, bytes }: PageRun): Promise<void> {
+    await this.#until(() => this.#ahead < MAX_FRAMES_AHEAD);
+    const { channel, lease } = this.#peer!;
+    channel.send(encodeFrame({ lease, first, count, bytes }));
+    this.#ahead += 1;
+    if (this.#ahead === 1) this.#limitTaking();
+  }
+
+  end(cachedTokens: number): void {
+    this.#cachedTokens = cachedTokens;
+    this.#endIfComputed();
+  }
+
+  /** The engine has ended the request, with what it tells of its prompt's tokens. */
+  computed(logprobs: readonly PromptLogprobs[] | undefined): void {
+    this.#logprobs = logprobs;
+    this.#isComputed = true;
+    this.#endIfComputed();
+  }
+
+  /** The decode server wants pages from `first` on. */
+  want(first: number): void {
+    if (this.#first !== undefined) return;
+    this.#first = first;
+    this.#tell();
+  }
+
+  /** The oldest pages that were sent are in place. */
+  taken(): void {
+    if (this.#ahead === 0) return;
+    this.#ahead -= 1;
+    clearTimeout(this.#timer);
+    if (this.#ahead > 0) this.#limitTaking();
+    this.#tell();
+  }
+
+  /** The decode server has all of the prompt. */
+  skip(): void {
+    if (!this.#state.advance("success")) return;
+    this.#close(undefined);
+    this.#settle.resolve("skipped");
+  }
+
+  /** Ends the room, on this side and on the other; nothing to do where it is over. */
+  fail(error: unknown): void {
+    const problem = error instanceof Error ? error.message : String(error);
+    this.#fail(error, problem);
+  }
+
+  /** The other side has ended it, or is lost. */
+  lose(problem: string): void {
+    this.#peer = undefined;
+    this.#fail(new DisaggregationError(this.name, "decode", problem), problem);
+  }
+
+  #compare(): void {
+    if (this.#peer === undefined || this.#digest === undefined) return;
+    if (this.#peer.digest === this.#digest) return;
+    this.fail(new DisaggregationError(this.name, "decode", "its two sides have different prompts"));
+  }
+
+  #endIfComputed(): void {
+    if (this.#cachedTokens === undefined || !this.#isComputed) return;
+    if (!this.#state.advance("success")) return;
+    const { channel, lease } = this.#peer!;
+    const say = (message: PrefillMessage) => channel.send(JSON.stringify(message));
+    for (const entries of portions(this.#logprobs ?? [])) say({ type: "logprobs", lease, entries });
+    say({ type: "end", lease, cachedTokens: this.#cachedTokens });
+    this.#close(undefined);
+    this.#settle.resolve("sent");
+  }
+
+  #fail(error: unknown, problem: string): void {
+    if (!this.#state.advance("failed")) return;
+    if (this.#peer !== undefined) {
+      const { channel, lease } = this.#peer;
+      const message: PrefillMessage = { type: "failed", lease, problem: shortened(problem) };
+      channel.send(JSON.stringify(message));
+    }
+    this.#over.abort(error);
+    this.#close(problem);
+    this.#settle.reject(error);
+  }
+
+  #close(problem: string | undefined): void {
+    clearTimeout(this.#timer);
+    this.#tell();
+    this.#options.onOver(problem);
+  }
+
+  #limitTaking(): void {
+    this.#limit(this.#options.takeTimeout, "decode", "pages that were sent are not taken");
+  }
+
+  #limit(milliseconds: number, side: DisaggregatedSide, state: string): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      const late = `${state} within ${milliseconds / 1000} s (${this.#state.name})`;
+      this.fail(new DisaggregationError(this.name, side, late));
+    }, milliseconds);
+  }
+
+  #tell(): void {
+    const news = this.#news;
+    this.#news = [];
+    for (const one of news) one();
+  }
+
+  /** @throws why it has failed. */
+  async #until(isSo: () => boolean): Promise<void> {
+    for (;;) {
+      if (this.#over.signal.aborted) throw this.#over.signal.reason;
+      if (isSo()) return;
+      await new Promise<void>((resolve) => {
+        this.#news.push(resolve);
+      });
+    }
+  }
+}
+
+/** Lists that each fit a message. */
+function* portions(entries: readonly PromptLogprobs[]): Generator<PromptLogprobs[], void> {
+  let portion: PromptLogprobs[] = [];
+  let characters = 0;
+  for (const entry of entries) {
+    portion.push(entry);
+    characters += JSON.stringify(entry).length;
+    if (characters < LOGPROB_CHARACTERS) continue;
+    yield portion;
+    portion = [];
+    characters = 0;
+  }
+  if (portion.length > 0) yield portion;
+}

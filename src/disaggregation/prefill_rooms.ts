@@ -1,0 +1,328 @@
+/**
+ * The rooms of a prefill server: requests that came by HTTP on one side, decode servers on the other,
+ * in whichever order they come.
+ *
+ * @module
+ */
+import type { PageLayout } from "../cache/page_header.ts";
+import { CapacityError, InvalidRequestError } from "../errors.ts";
+import type { Channel, ChannelMessage } from "./channel.ts";
+import { differenceOf, isProof, newNonce, proofOf } from "./handshake.ts";
+import { Heartbeat, type HeartbeatOptions } from "./heartbeat.ts";
+import { MAX_ROOMS } from "./limits.ts";
+import {
+  type DecodeMessage,
+  PROTOCOL_VERSION,
+  type PrefillMessage,
+  parseMessage,
+  shortened,
+} from "./messages.ts";
+import { type DecodePeer, PrefillRoom } from "./prefill_room.ts";
+
+export interface RoomTimes {
+  /** Milliseconds until both sides of a room must be there. */
+  readonly openTimeout: number;
+  /** Milliseconds until pages that were sent must be in place. */
+  readonly takeTimeout: number;
+  readonly heartbeat: HeartbeatOptions;
+}
+
+export interface PrefillRoomsOptions {
+  readonly layout: PageLayout;
+  /** Empty where there is none. */
+  readonly key: string;
+  readonly times: RoomTimes;
+  /** Told when a decode server comes or goes, or is refused. */
+  readonly onEvent?: ((text: string) => void) | undefined;
+}
+
+/** A lease of a decode server that no request has come for yet. */
+interface Awaited {
+  readonly peer: DecodePeer;
+  readonly link: Link;
+  readonly timer: ReturnType<typeof setTimeout>;
+}
+
+/** Failures that are remembered for sides that come too late. */
+const REMEMBERED = 1024;
+
+export class PrefillRooms {
+  readonly #options: PrefillRoomsOptions;
+  readonly #rooms = new Map<string, PrefillRoom>();
+  readonly #awaited = new Map<string, Awaited>();
+  /** Why rooms have failed before a decode server came. */
+  readonly #failed = new Map<string, string>();
+  readonly #links = new Set<Link>();
+  /** Of all rooms so far. */
+  readonly totals = { opened: 0, failed: 0 };
+
+  constructor(options: PrefillRoomsOptions) {
+    this.#options = options;
+  }
+
+  /** Rooms with a request, and leases without one. */
+  get counts(): { readonly rooms: number; readonly awaited: number; readonly servers: number } {
+    return {
+      rooms: this.#rooms.size,
+      awaited: this.#awaited.size,
+      servers: [...this.#links].filter(({ isReady }) => isReady).length,
+    };
+  }
+
+  /**
+   * A request has come.
+   *
+   * @throws {InvalidRequestError} when another one has the room.
+   * @throws {CapacityError} when there are too many.
+   */
+  open(name: string): PrefillRoom {
+    if (this.#rooms.has(name)) {
+      const state = `Cannot open room ${name}: another request that lives has it`;
+      throw new InvalidRequestError(state, "bootstrap_room");
+    }
+    if (this.#rooms.size >= MAX_ROOMS) {
+      const state = `all ${MAX_ROOMS} rooms are taken; one is free when a request ends`;
+      throw new CapacityError("places in the request queue", MAX_ROOMS, state);
+    }
+    this.#failed.delete(name);
+    this.totals.opened += 1;
+    const { openTimeout, takeTimeout } = this.#options.times;
+    const room = new PrefillRoom({
+      room: name,
+      openTimeout,
+      takeTimeout,
+      onOver: (problem) => {
+        this.#rooms.delete(name);
+        if (problem !== undefined) this.totals.failed += 1;
+        if (problem !== undefined && !room.hasPeer) this.#remember(name, problem);
+      },
+    });
+    this.#rooms.set(name, room);
+    const awaited = this.#awaited.get(name);
+    if (awaited !== undefined) {
+      this.#forgetAwaited(name);
+      awaited.link.pair(room, awaited.peer);
+    }
+    return room;
+  }
+
+  /** A connection from a server that says what it is first. */
+  accept(channel: Channel): void {
+    const link = new Link(channel, {
+      ...this.#options,
+      onOpen: (room, peer) => this.#opened(room, peer, link),
+      onLeave: (lease) => {
+        for (const [name, { peer, link: own }] of this.#awaited) {
+          if (own === link && (lease === undefined || peer.lease === lease)) {
+            this.#forgetAwaited(name);
+          }
+        }
+      },
+      onEnd: () => this.#links.delete(link),
+    });
+    this.#links.add(link);
+  }
+
+  close(): void {
+    for (const link of [...this.#links]) link.end("the prefill server ends");
+    for (const room of [...this.#rooms.values()]) room.lose("the prefill server ends");
+  }
+
+  #opened(name: string, peer: DecodePeer, link: Link): void {
+    const room = this.#rooms.get(name);
+    if (room !== undefined && !room.hasPeer) {
+      link.pair(room, peer);
+      return;
+    }
+    const refuse = (problem: string) => link.say({ type: "failed", lease: peer.lease, problem });
+    if (room !== undefined || this.#awaited.has(name)) {
+      refuse("another decode server has opened the room");
+      return;
+    }
+    const problem = this.#failed.get(name);
+    if (problem !== undefined) {
+      this.#failed.delete(name);
+      refuse(problem);
+      return;
+    }
+    if (this.#awaited.size >= MAX_ROOMS) {
+      refuse(`all ${MAX_ROOMS} rooms are taken`);
+      return;
+    }
+    const { openTimeout } = this.#options.times;
+    const timer = setTimeout(() => {
+      this.#forgetAwaited(name);
+      refuse(`no request has come to the prefill server within ${openTimeout / 1000} s`);
+    }, openTimeout);
+    this.#awaited.set(name, { peer, link, timer });
+  }
+
+  #forgetAwaited(name: string): void {
+    clearTimeout(this.#awaited.get(name)?.timer);
+    this.#awaited.delete(name);
+  }
+
+  #remember(name: string, problem: string): void {
+    this.#failed.set(name, shortened(problem));
+    if (this.#failed.size <= REMEMBERED) return;
+    const oldest = this.#failed.keys().next().value;
+    if (oldest !== undefined) this.#failed.delete(oldest);
+  }
+}
+
+interface LinkOptions extends PrefillRoomsOptions {
+  readonly onOpen: (room: string, peer: DecodePeer) => void;
+  /** A lease that has no room is given back; all of them where none is named. */
+  readonly onLeave: (lease?: number) => void;
+  readonly onEnd: () => void;
+}
+
+/** A connection to a decode server. */
+class Link {
+  readonly #channel: Channel;
+  readonly #options: LinkOptions;
+  readonly #heartbeat: Heartbeat;
+  readonly #rooms = new Map<number, PrefillRoom>();
+  #expected: "hello" | "proof" | "rooms" = "hello";
+  #nonces = { decode: "", prefill: newNonce() };
+  #newestLease = -1;
+  #isOver = false;
+
+  constructor(channel: Channel, options: LinkOptions) {
+    this.#channel = channel;
+    this.#options = options;
+    this.#heartbeat = new Heartbeat(options.times.heartbeat, {
+      beat: () => {
+        if (this.isReady) this.say({ type: "beat" });
+      },
+      onLost: (reason) => this.end(reason),
+    });
+    channel.listen({
+      onMessage: (message) => this.#take(message),
+      onClose: (reason) => this.#end(reason),
+    });
+  }
+
+  get isReady(): boolean {
+    return this.#expected === "rooms" && !this.#isOver;
+  }
+
+  say(message: PrefillMessage): void {
+    if (!this.#isOver) this.#channel.send(JSON.stringify(message));
+  }
+
+  pair(room: PrefillRoom, peer: DecodePeer): void {
+    this.#rooms.set(peer.lease, room);
+    const forget = () => this.#rooms.delete(peer.lease);
+    room.over.then(forget, forget);
+    room.pair(peer);
+  }
+
+  /** Ends the connection from this side. */
+  end(reason: string): void {
+    if (this.#isOver) return;
+    this.#channel.close(reason);
+    this.#end(reason);
+  }
+
+  #end(reason: string): void {
+    if (this.#isOver) return;
+    const wasReady = this.isReady;
+    this.#isOver = true;
+    this.#heartbeat.stop();
+    this.#options.onLeave();
+    for (const room of [...this.#rooms.values()]) room.lose(`the decode server is lost: ${reason}`);
+    this.#rooms.clear();
+    this.#options.onEnd();
+    if (wasReady) this.#options.onEvent?.(`A decode server has left: ${reason}`);
+  }
+
+  #take(message: ChannelMessage): void {
+    if (this.#isOver) return;
+    this.#heartbeat.heard();
+    try {
+      if (typeof message !== "string") throw new TypeError("pages come from prefill servers only");
+      if (this.#expected === "hello") this.#hello(message);
+      else if (this.#expected === "proof") this.#proof(message);
+      else this.#room(message);
+    } catch (error) {
+      this.end((error as Error).message);
+    }
+  }
+
+  #hello(text: string): void {
+    const message = parseMessage<DecodeMessage>(text, ["hello"]) as DecodeMessage & {
+      type: "hello";
+    };
+    if (message.version !== PROTOCOL_VERSION) {
+      this.#refuse(
+        `the prefill server speaks version ${PROTOCOL_VERSION}, the decode server ${message.version}`,
+      );
+      return;
+    }
+    this.#nonces = { ...this.#nonces, decode: message.nonce };
+    this.#expected = "proof";
+    const proof = proofOf(this.#options.key, "prefill", this.#nonces);
+    this.say({ type: "welcome", version: PROTOCOL_VERSION, nonce: this.#nonces.prefill, proof });
+  }
+
+  #proof(text: string): void {
+    const message = parseMessage<DecodeMessage>(text, ["proof"]) as DecodeMessage & {
+      type: "proof";
+    };
+    const { key, layout, onEvent } = this.#options;
+    if (!isProof(message.proof, proofOf(key, "decode", this.#nonces))) {
+      this.#refuse("the two servers have different keys");
+      return;
+    }
+    const difference = differenceOf(layout, message.layout);
+    if (difference !== undefined) {
+      this.#refuse(difference);
+      return;
+    }
+    this.#expected = "rooms";
+    this.say({ type: "ready" });
+    onEvent?.("A decode server has connected");
+  }
+
+  #refuse(problem: string): void {
+    this.say({ type: "refused", problem });
+    this.#options.onEvent?.(`A decode server was refused: ${problem}`);
+    this.end(problem);
+  }
+
+  #room(text: string): void {
+    const types = ["open", "want", "taken", "done", "leave", "beat"] as const;
+    const message = parseMessage<DecodeMessage>(text, types);
+    if (message.type === "open") {
+      if (message.lease <= this.#newestLease || message.lease >= 2 ** 32) {
+        throw new TypeError(`lease ${message.lease} is not a new one`);
+      }
+      this.#newestLease = message.lease;
+      const { lease, digest, room } = message;
+      const channel = { send: (sent: ChannelMessage) => this.#send(sent) };
+      this.#options.onOpen(room, { channel, lease, digest });
+      return;
+    }
+    if (!("lease" in message)) return;
+    const room = this.#rooms.get(message.lease);
+    if (message.type === "want") room?.want(message.first);
+    if (message.type === "taken") room?.taken();
+    if (message.type === "done") room?.skip();
+    if (message.type === "leave") {
+      room?.lose(message.problem);
+      this.#options.onLeave(message.lease);
+    }
+  }
+
+  #send(message: ChannelMessage): void {
+    if (!this.#isOver) this.#channel.send(message);
+  }
+}
+
+/** A request whose room another server has to open, and that names none. */
+export function requireRoom(room: string | undefined, requestId: string | undefined): string {
+  if (room !== undefined) return room;
+  const state = `Disaggregated request received without boostrap room id. req.rid='${requestId ?? ""}'`;
+  throw new InvalidRequestError(`Cannot generate: ${state}`, "bootstrap_room");
+}

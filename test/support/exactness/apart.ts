@@ -1,0 +1,114 @@
+/**
+ * Two engines that share every request, over a connection that is a pair of queues.
+ *
+ * @module
+ */
+import type {
+  Channel,
+  ChannelEvents,
+  ChannelMessage,
+} from "../../../src/disaggregation/channel.ts";
+import { decoded } from "../../../src/disaggregation/decode_layer.ts";
+import { DecodeRooms } from "../../../src/disaggregation/decode_rooms.ts";
+import { prefilled } from "../../../src/disaggregation/prefill_layer.ts";
+import { PrefillRooms } from "../../../src/disaggregation/prefill_rooms.ts";
+import type { LocalRequest } from "../../../src/engine/create_sequence.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { GenerationChunk } from "../../../src/generation.ts";
+
+const HEARTBEAT = { interval: 10_000, misses: 3 };
+const TIMES = {
+  openTimeout: 60_000,
+  takeTimeout: 60_000,
+  connectTimeout: 10_000,
+  waitTimeout: 120_000,
+  heartbeat: HEARTBEAT,
+};
+
+/** One end of a connection whose messages come in order, each in a turn of its own. */
+class QueuedChannel implements Channel {
+  other!: QueuedChannel;
+  #events: ChannelEvents | undefined;
+  #isOver = false;
+
+  listen(events: ChannelEvents): void {
+    this.#events = events;
+  }
+
+  send(message: ChannelMessage): void {
+    setImmediate(() => {
+      if (!this.#isOver) this.other.take(message);
+    });
+  }
+
+  take(message: ChannelMessage): void {
+    if (!this.#isOver) this.#events?.onMessage(message);
+  }
+
+  close(reason: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    setImmediate(() => this.other.end(reason));
+  }
+
+  end(reason: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#events?.onClose(reason);
+  }
+}
+
+export function channelPair(): readonly [QueuedChannel, QueuedChannel] {
+  const [a, b] = [new QueuedChannel(), new QueuedChannel()];
+  a.other = b;
+  b.other = a;
+  return [a, b];
+}
+
+export interface Apart {
+  readonly prefill: Engine;
+  readonly decode: Engine;
+  readonly prefillRooms: PrefillRooms;
+  readonly decodeRooms: DecodeRooms;
+  generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined>;
+  close(): Promise<void>;
+}
+
+let rooms = 0;
+
+/** Answers requests of a decode engine, each of which is sent to the prefill engine too. */
+export function apart(prefill: Engine, decode: Engine): Apart {
+  const prefillRooms = new PrefillRooms({ layout: prefill.pageLayout!, key: "k", times: TIMES });
+  const decodeRooms = new DecodeRooms({
+    layout: decode.pageLayout!,
+    key: "k",
+    times: TIMES,
+    port: 8998,
+    hosts: ["127.0.0.1"],
+    connect: async () => {
+      const [own, other] = channelPair();
+      prefillRooms.accept(other);
+      return own;
+    },
+  });
+  return {
+    prefill,
+    decode,
+    prefillRooms,
+    decodeRooms,
+    generate(request) {
+      rooms += 1;
+      const shared = { ...request, bootstrap: { host: "127.0.0.1", room: String(rooms) } };
+      void (async () => {
+        for await (const _ of prefilled(prefill, prefillRooms, shared));
+      })().catch(() => {});
+      return decoded(decode, decodeRooms, shared);
+    },
+    close: async () => {
+      decodeRooms.close();
+      prefillRooms.close();
+      await prefill.close();
+      await decode.close();
+    },
+  };
+}
