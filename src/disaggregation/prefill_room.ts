@@ -8,6 +8,7 @@ import type { PageRun, PageTaker, TravellingPrompt } from "../engine/transfer/pa
 import { type DisaggregatedSide, DisaggregationError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import type { Channel } from "./channel.ts";
+import type { FrameGate } from "./frame_gate.ts";
 import { promptDigest } from "./handshake.ts";
 import { MAX_FRAMES_AHEAD } from "./limits.ts";
 import { type PrefillMessage, shortened } from "./messages.ts";
@@ -30,6 +31,8 @@ export interface PrefillRoomOptions {
   readonly openTimeout: number;
   /** Milliseconds until pages that were sent are in place. */
   readonly takeTimeout: number;
+  /** Of all rooms. */
+  readonly gate: FrameGate;
   /** Called once, when it is over. `problem` where it has failed. */
   readonly onOver: (problem: string | undefined) => void;
 }
@@ -101,7 +104,13 @@ export class PrefillRoom implements PageTaker {
   }
 
   async take({ first, count, bytes }: PageRun): Promise<void> {
+    const { gate } = this.#options;
     await this.#until(() => this.#ahead < MAX_FRAMES_AHEAD);
+    await gate.enter();
+    if (this.#state.isOver) {
+      gate.leave();
+      throw this.#over.signal.reason;
+    }
     const { channel, lease } = this.#peer!;
     channel.send(encodeFrame({ lease, first, count, bytes }));
     this.#ahead += 1;
@@ -131,6 +140,7 @@ export class PrefillRoom implements PageTaker {
   taken(): void {
     if (this.#ahead === 0) return;
     this.#ahead -= 1;
+    this.#options.gate.leave();
     clearTimeout(this.#timer);
     if (this.#ahead > 0) this.#limitTaking();
     this.#tell();
@@ -186,6 +196,8 @@ export class PrefillRoom implements PageTaker {
 
   #close(problem: string | undefined): void {
     clearTimeout(this.#timer);
+    this.#options.gate.leave(this.#ahead);
+    this.#ahead = 0;
     this.#tell();
     this.#options.onOver(problem);
   }

@@ -7,9 +7,10 @@
 import type { PageLayout } from "../cache/page_header.ts";
 import { CapacityError, InvalidRequestError } from "../errors.ts";
 import type { Channel, ChannelMessage } from "./channel.ts";
+import { FrameGate } from "./frame_gate.ts";
 import { differenceOf, isProof, newNonce, proofOf } from "./handshake.ts";
 import { Heartbeat, type HeartbeatOptions } from "./heartbeat.ts";
-import { MAX_ROOMS } from "./limits.ts";
+import { MAX_FRAMES_AHEAD, MAX_ROOMS } from "./limits.ts";
 import {
   type DecodeMessage,
   PROTOCOL_VERSION,
@@ -32,6 +33,8 @@ export interface PrefillRoomsOptions {
   /** Empty where there is none. */
   readonly key: string;
   readonly times: RoomTimes;
+  /** Prompts whose pages are on their way at once. Default 8. */
+  readonly workers?: number | undefined;
   /** Told when a decode server comes or goes, or is refused. */
   readonly onEvent?: ((text: string) => void) | undefined;
 }
@@ -43,6 +46,7 @@ interface Awaited {
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
+const TRANSFER_WORKERS = 8;
 /** Failures that are remembered for sides that come too late. */
 const REMEMBERED = 1024;
 
@@ -53,16 +57,25 @@ export class PrefillRooms {
   /** Why rooms have failed before a decode server came. */
   readonly #failed = new Map<string, string>();
   readonly #links = new Set<Link>();
+  readonly #gate: FrameGate;
   /** Of all rooms so far. */
   readonly totals = { opened: 0, failed: 0 };
 
   constructor(options: PrefillRoomsOptions) {
     this.#options = options;
+    const { workers = TRANSFER_WORKERS } = options;
+    this.#gate = new FrameGate(workers * MAX_FRAMES_AHEAD);
   }
 
   /** Rooms with a request, and leases without one. */
-  get counts(): { readonly rooms: number; readonly awaited: number; readonly servers: number } {
+  get counts(): {
+    readonly rooms: number;
+    readonly awaited: number;
+    readonly servers: number;
+    readonly frames: number;
+  } {
     return {
+      frames: this.#gate.used,
       rooms: this.#rooms.size,
       awaited: this.#awaited.size,
       servers: [...this.#links].filter(({ isReady }) => isReady).length,
@@ -91,6 +104,7 @@ export class PrefillRooms {
       room: name,
       openTimeout,
       takeTimeout,
+      gate: this.#gate,
       onOver: (problem) => {
         this.#rooms.delete(name);
         if (problem !== undefined) this.totals.failed += 1;

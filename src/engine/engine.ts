@@ -334,6 +334,7 @@ export class Engine implements GenerationEngine {
       live: this.#live,
       loop: this.#loop,
       prefixes: this.#prefixes,
+      travelling: this.#travelling,
       isDrafting: this.#sequences.drafting !== undefined,
     });
   }

@@ -10,6 +10,7 @@ import type { PrefixTransfers } from "./prefix/prefix_transfers.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 import type { SequencePages } from "./schedule/sequence_pages.ts";
 import type { StepLoop } from "./step/step_loop.ts";
+import type { TravellingPages } from "./transfer/travelling_pages.ts";
 
 /** The parts that are asked. */
 export interface StatusParts {
@@ -20,11 +21,12 @@ export interface StatusParts {
   readonly live: LiveSequences;
   readonly loop: StepLoop;
   readonly prefixes: PrefixTransfers | undefined;
+  readonly travelling: TravellingPages | undefined;
   readonly isDrafting: boolean;
 }
 
 export function engineStatus(parts: StatusParts): EngineStatus {
-  const { failure, loaded, scheduler, live, loop, prefixes, isDrafting } = parts;
+  const { failure, loaded, scheduler, live, loop, prefixes, travelling, isDrafting } = parts;
   const { pageCount, pageSize } = parts.pages.pool;
   const { available, cachedPages } = parts.pages;
   const { figures, options } = loaded.current;
@@ -33,7 +35,7 @@ export function engineStatus(parts: StatusParts): EngineStatus {
     recovering: loaded.isRecovering,
     recoveries: loaded.recoveries,
     runningRequests: scheduler.runningCount,
-    queuedRequests: scheduler.waitingCount,
+    queuedRequests: scheduler.waitingCount + (travelling?.counts.waiting ?? 0),
     queuedTokens: [...live].reduce((sum, one) => sum + (one.computed ? 0 : one.length), 0),
     totalTokens: pageCount * pageSize,
     usedTokens: (pageCount - available) * pageSize,

@@ -34,7 +34,7 @@ import type { ProfileControl } from "./observe/profile_control.ts";
 import { ResponseStore } from "./responses/response_store.ts";
 import { UNSUPPORTED_ENDPOINTS } from "./routes/unsupported_endpoints.ts";
 import { serveWebPage, type WebPage } from "./routes/web_page.ts";
-import type { MessageForms, ServerContext } from "./server_context.ts";
+import type { EngineRole, MessageForms, ServerContext } from "./server_context.ts";
 
 /** Bytes of log-probabilities that all answers may hold together. */
 export const LOGPROB_BYTES = 2 ** 28;
@@ -91,6 +91,8 @@ export interface AppOptions extends AuthOptions, HostOptions {
   readonly profiles?: ProfileControl | undefined;
   /** What `/metrics` shows; without it there is no such endpoint. */
   readonly metrics?: MetricsPage | undefined;
+  /** What it does of requests that it shares with another server. Default: they are its own. */
+  readonly role?: EngineRole | undefined;
   /** The page at `/` and its files, which ask for no key. Default: there is none. */
   readonly webPage?: WebPage | undefined;
 }
@@ -164,8 +166,11 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
   const rate = new GenerationRate();
   const probe = new HealthProbe({ engine, timeout: healthCheckTimeout });
   const observers = [rate.observer, probe.observer, ...(options.observers ?? [])];
-  const observed = observe(engine, observers);
+  const { role } = options;
+  const observed = observe(role?.over(engine) ?? engine, observers);
   return {
+    role,
+    bootstraps: new WeakMap(),
     engine: withDefaults(observed, options.requestDefaults ?? {}),
     rate,
     responses: new ResponseStore(),

@@ -4,11 +4,17 @@
  * @module
  */
 import { InvalidRequestError } from "../errors.ts";
-import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
+import type {
+  Bootstrap,
+  GenerationChunk,
+  GenerationEngine,
+  GenerationRequest,
+} from "../generation.ts";
 import { clientOf } from "../http/client_of.ts";
 import { jsonResponse } from "../http/long_json.ts";
 import { turns } from "../turns.ts";
 import type { ByteBudget } from "./byte_budget.ts";
+import type { BootstrapOf } from "./fields/bootstrap_fields.ts";
 import type { IdentifiedRequests } from "./live_requests.ts";
 import type { ServerContext } from "./server_context.ts";
 
@@ -64,15 +70,20 @@ export class GenerationGroup implements AsyncIterableIterator<GroupChunk> {
    * @throws {CapacityError} when other answers hold too much memory.
    */
   static async answer(
-    { engine, live, logprobMemory }: ServerContext,
+    { engine, live, logprobMemory, bootstraps }: ServerContext,
     asked: IdentifiedRequests,
     request: Request,
   ): Promise<GenerationGroup> {
     const { signal } = request;
     if (signal.aborted) throw clientLeft();
+    const rooms = roomsOf(asked.requests.length, bootstraps.get(request));
     const { requests, leave } = live.admit(asked);
     const client = clientOf(request);
-    const own = client === undefined ? requests : requests.map((one) => ({ ...one, client }));
+    const own = requests.map((one, i) => ({
+      ...one,
+      ...(client !== undefined && { client }),
+      ...(rooms[i] && { bootstrap: rooms[i] }),
+    }));
     try {
       const group = await GenerationGroup.start(engine, own, signal, leave);
       await group.#hold(logprobMemory);
@@ -248,6 +259,11 @@ function tooMuch(bytes: number, limit: number): InvalidRequestError {
     `Cannot tell the log-probabilities of all answers: they take ${bytes} bytes, and there are ${limit}`,
     "logprobs",
   );
+}
+
+/** Where each of so many answers meets its other side. */
+function roomsOf(count: number, of: BootstrapOf | undefined): readonly (Bootstrap | undefined)[] {
+  return of === undefined ? [] : Array.from({ length: count }, (_, i) => of(i, count));
 }
 
 function clientLeft(): DOMException {

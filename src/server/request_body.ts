@@ -4,6 +4,7 @@
  * @module
  */
 import { readJsonBody } from "../http/read_body.ts";
+import { takeBootstrap } from "./fields/bootstrap_fields.ts";
 import type { ServerContext } from "./server_context.ts";
 
 export interface RequestBodyOptions {
@@ -14,15 +15,20 @@ export interface RequestBodyOptions {
 }
 
 /**
- * Reads it as one JSON value, whose memory counts until the request is answered.
+ * Reads it as one JSON value, whose memory counts until the request is answered. A server that shares
+ * requests with another one takes out of it where they meet.
  *
  * @throws {HttpError} when it is too large, or not JSON, or said to be something else.
  * @throws {CapacityError} when bodies of other requests leave no memory for it.
  */
-export function readBody(
-  { bodies, maxBodyBytes }: ServerContext,
+export async function readBody(
+  { bodies, maxBodyBytes, role, bootstraps }: ServerContext,
   request: Request,
   { maxBytes = maxBodyBytes, whenEmpty }: RequestBodyOptions = {},
 ): Promise<unknown> {
-  return readJsonBody(request, { maxBytes, share: bodies.of(request) }, whenEmpty);
+  const json = await readJsonBody(request, { maxBytes, share: bodies.of(request) }, whenEmpty);
+  if (role === undefined) return json;
+  const { body, bootstrapOf } = takeBootstrap(json);
+  bootstraps.set(request, bootstrapOf);
+  return body;
 }

@@ -3,11 +3,13 @@
  *
  * @module
  */
+import type { DisaggregatedSide } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { BodyMemory } from "../http/body_memory.ts";
 import type { ReasoningParserName } from "../text/reasoning/formats.ts";
 import type { ToolCallParserName } from "../text/tool_calls/formats.ts";
 import type { ByteBudget } from "./byte_budget.ts";
+import type { BootstrapOf } from "./fields/bootstrap_fields.ts";
 import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 import type { MediaAccess } from "./media.ts";
@@ -34,7 +36,18 @@ export interface HealthOptions {
   readonly probe: HealthProbe;
 }
 
+/** What a server does that shares each request with another one. */
+export interface EngineRole {
+  readonly name: DisaggregatedSide;
+  /** The engine that does its part of requests, of which each has `bootstrap`. */
+  over(engine: GenerationEngine): GenerationEngine;
+}
+
 export interface ServerContext {
+  /** Absent: requests are its own. */
+  readonly role: EngineRole | undefined;
+  /** Where requests meet those of the other server. */
+  readonly bootstraps: WeakMap<Request, BootstrapOf>;
   readonly engine: GenerationEngine;
   /** How fast it generates. */
   readonly rate: GenerationRate;

@@ -6,6 +6,7 @@
  */
 import { expect } from "vitest";
 import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { APART_VARIANTS } from "../support/exactness/apart_variants.ts";
 import { DRAFT_VARIANTS } from "../support/exactness/draft_variants.ts";
 import { testExactness } from "../support/exactness/matrix.ts";
 import { LONGEST, SHORT } from "../support/exactness/models.ts";
@@ -142,4 +143,4 @@ const VARIANTS: readonly Variant[] = [
   },
 ];
 
-testExactness([...VARIANTS, ...DRAFT_VARIANTS]);
+testExactness([...VARIANTS, ...DRAFT_VARIANTS, ...APART_VARIANTS]);

@@ -162,7 +162,7 @@ export function describeOptions(
   table: OptionTable,
   options: Readonly<Record<string, unknown>>,
 ): Readonly<Record<string, unknown>> {
-  const secrets: readonly string[] = ["apiKey", "adminApiKey", "help"];
+  const secrets: readonly string[] = ["apiKey", "adminApiKey", "disaggregationKey", "help"];
   return Object.fromEntries(
     Object.entries(table)
       .filter(([key]) => !secrets.includes(key))

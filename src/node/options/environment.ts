@@ -10,14 +10,11 @@ import type { Environment } from "../hub/hub_settings.ts";
 const READ: ReadonlySet<string> = new Set([
   "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD",
   "SVC_ENABLE_JIT_DEEPGEMM",
+  "SVC_MOONCAKE_TRANS_THREAD",
 ]);
 
 /** Why a variable, or all that begin so, have no effect. The first that fits is told. */
 const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
-  [
-    "SVC_MOONCAKE_TRANS_THREAD",
-    "no cache is sent to other servers; use one server for prompts and answers",
-  ],
   [
     "SVC_HACK_DEEPEP_",
     "experts are not exchanged over a network, so no part of the device is set aside for that",

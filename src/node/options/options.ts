@@ -12,6 +12,7 @@ import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
+import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -254,6 +255,7 @@ export const LAUNCH_OPTIONS = {
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,
   ...GROUP_OPTIONS,
+  ...DISAGGREGATION_OPTIONS,
   ...RESERVED_OPTIONS,
 } as const satisfies OptionTable;
 

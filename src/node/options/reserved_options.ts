@@ -55,12 +55,6 @@ export const RESERVED_OPTIONS = reserved({
     kind: "flag",
     help: "data-parallel output head",
   },
-  disaggregationMode: {
-    flags: ["--disaggregation-mode"],
-    kind: "string",
-    neutral: ["null"],
-    help: "role of a prefill or decode server",
-  },
   disaggregationIbDevice: {
     flags: ["--disaggregation-ib-device"],
     kind: "strings",

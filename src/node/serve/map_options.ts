@@ -10,6 +10,7 @@ import type { EngineOptions } from "../../engine/engine_options.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { defaultDeviceMemory } from "../device/device_memory.ts";
 import { kernelTuning } from "../device/kernel_tuning.ts";
+import type { DisaggregationOptions } from "../disaggregation/disaggregation_options.ts";
 import type { FolderSource } from "../files.ts";
 import { sharpDecoder } from "../media/sharp_decoder.ts";
 import { type ChosenAttention, chooseAttention } from "../options/attention_backend.ts";
@@ -116,12 +117,14 @@ export interface ServingSetting {
 
 /** The engine's options that decide how requests are served; no kernel depends on them. */
 export function servingOptions(
-  options: EngineLaunchOptions,
+  options: EngineLaunchOptions & Partial<DisaggregationOptions>,
   { choices, ...found }: ServingSetting,
 ): Omit<EngineOptions, "device"> {
   return {
     ...found,
     tensorParallelSize: options.tpSize,
+    transfersPages: (options.disaggregationMode ?? "null") !== "null",
+    reservedDecodeTokens: options.numReservedDecodeTokens,
     chatFamily: options.chatFamily,
     chunkedPrefillSize: options.chunkedPrefillSize,
     maxPrefillTokens: options.maxPrefillTokens,

@@ -17,6 +17,8 @@ import type { EngineObserver } from "../../server/observe/observe.ts";
 import type { WebPage } from "../../server/routes/web_page.ts";
 import type { CommandContext } from "../commands/command_context.ts";
 import { mediaOf, requireUsableMedia } from "../media/media_options.ts";
+import { requireUsableDisaggregation } from "../disaggregation/disaggregation_options.ts";
+import type { OpenedRole } from "../disaggregation/open_role.ts";
 import { profileKernels } from "../observe/kernel_profile.ts";
 import { Logger } from "../observe/logger.ts";
 import { ProfileFiles } from "../observe/profile_files.ts";
@@ -58,7 +60,11 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   requireUsableAccess(options);
   requireUsableMedia(options);
   withPreferred(options, (params) => checkSamplingParams(params ?? {}));
+  requireUsableDisaggregation(options);
   await requireFreeAddress(options);
+  if (options.disaggregationMode === "prefill") {
+    await requireFreeAddress({ host: "127.0.0.1", port: options.disaggregationBootstrapPort });
+  }
   const { stderr } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
   for (const line of idleGroupOptions(options)) log.line("info", line);
@@ -84,7 +90,9 @@ async function serveStarted(engine: StartedEngine, started: Started): Promise<vo
   const profiles = profileFiles(engine, options, log);
   const kernelTable = options.profileKernels ? await profileKernels(engine) : undefined;
   const webPage = await openWebPage(options, log);
-  const app = await appOver(engine, { ...started, profiles, webPage, lifecycle: () => lifecycle });
+  const role = await roleOf(engine, started);
+  const surroundings = { ...started, profiles, webPage, role, lifecycle: () => lifecycle };
+  const app = await appOver(engine, surroundings);
   const server = await serve(app, { ...options, limits: socketLimits(options) });
   const stopWatchdog = startWatchdog(engine, log, { timeout: options.watchdogTimeout });
   const stopped = drainOnSignal(server, engine, {
@@ -115,6 +123,7 @@ async function serveStarted(engine: StartedEngine, started: Started): Promise<vo
   try {
     await untilLost(engine, server, run());
   } finally {
+    await role?.close();
     await profiles?.settled();
     const table = await kernelTable?.().catch((error: Error) => error.message);
     if (table !== undefined) log.event("info", `Kernels: ${table}`);
@@ -141,6 +150,19 @@ async function untilLost(
   }
 }
 
+/** Loads what shares requests only where an option asks for it. */
+async function roleOf(
+  engine: StartedEngine,
+  { options, log }: Started,
+): Promise<OpenedRole | undefined> {
+  if (options.disaggregationMode === "null") return undefined;
+  const { openRole } = await import("../disaggregation/open_role.ts");
+  const onEvent = (text: string) => log.event("info", text);
+  const role = await openRole(engine, { options, env: process.env, onEvent });
+  for (const line of role?.lines ?? []) log.line("info", line);
+  return role;
+}
+
 function profileFiles(
   engine: GenerationEngine,
   { profileDir }: LaunchOptions,
@@ -157,13 +179,14 @@ function profileFiles(
 interface AppSurroundings extends Started {
   readonly profiles: ProfileFiles | undefined;
   readonly webPage: WebPage | undefined;
+  readonly role: OpenedRole | undefined;
   readonly lifecycle: () => Lifecycle;
 }
 
 /** The endpoints, with what the options put around the engine. */
 async function appOver(
   engine: GenerationEngine,
-  { options, log, startTimes, profiles, webPage, lifecycle }: AppSurroundings,
+  { options, log, startTimes, profiles, webPage, role, lifecycle }: AppSurroundings,
 ): Promise<Hono> {
   const { watchdogTimeout } = options;
   const modelNames = modelNamesOf(engine.model.path, options.servedModelName);
@@ -194,6 +217,7 @@ async function appOver(
       metrics,
       profiles,
       webPage,
+      role,
       observers,
       requestDefaults: {
         samplingParams,

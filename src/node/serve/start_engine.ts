@@ -4,11 +4,13 @@
  * @module
  */
 
+import type { PageLayout } from "../../cache/page_header.ts";
 import { Engine } from "../../engine/engine.ts";
 import type { EngineOptions } from "../../engine/engine_options.ts";
 import type { StartSizes } from "../../engine/load/start_sizes.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { QuantizationError } from "../../layers/weights/quantizing_upload.ts";
+import type { DisaggregationOptions } from "../disaggregation/disaggregation_options.ts";
 import type { FolderSource } from "../files.ts";
 import { readTemplate } from "../options/chat_template.ts";
 import { decodeBuckets } from "../options/decode_buckets.ts";
@@ -26,14 +28,16 @@ import { openDeviceFor, openDraftModel, openModel, type ReplaceableDevice } from
 import type { StartReport } from "./start_report.ts";
 
 export interface StartedEngine extends GenerationEngine {
+  /** Of its pages; absent where ranks are processes. */
+  readonly pageLayout?: PageLayout | undefined;
   /** Rejects when the engine is gone for good, and a server of it has to end. */
   readonly lost?: Promise<never>;
 }
 
-export type StartEngine = (
-  options: EngineLaunchOptions,
-  report: StartReport,
-) => Promise<StartedEngine>;
+/** What an engine is started with; a server's says too what it shares with others. */
+export type StartOptions = EngineLaunchOptions & Partial<DisaggregationOptions>;
+
+export type StartEngine = (options: StartOptions, report: StartReport) => Promise<StartedEngine>;
 
 /** What an engine is loaded from, and with. */
 export interface EngineSetting {
@@ -49,7 +53,7 @@ export interface EngineSetting {
  * @throws {DeviceError} when there is no adapter.
  */
 export async function engineSetting(
-  options: EngineLaunchOptions,
+  options: StartOptions,
   report: StartReport,
 ): Promise<EngineSetting> {
   const asked = {

@@ -14,7 +14,7 @@ import { prefilled } from "../../../src/disaggregation/prefill_layer.ts";
 import { PrefillRooms } from "../../../src/disaggregation/prefill_rooms.ts";
 import type { LocalRequest } from "../../../src/engine/create_sequence.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
-import type { GenerationChunk } from "../../../src/generation.ts";
+import type { EngineStatus, GenerationChunk } from "../../../src/generation.ts";
 
 const HEARTBEAT = { interval: 10_000, misses: 3 };
 const TIMES = {
@@ -71,6 +71,10 @@ export interface Apart {
   readonly prefillRooms: PrefillRooms;
   readonly decodeRooms: DecodeRooms;
   generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined>;
+  /** Of the engine that answers. */
+  status(): EngineStatus;
+  /** Rooms, leases and sequences whose pages travel, and tokens in use, of both: all 0 in the end. */
+  left(): Promise<readonly number[]>;
   close(): Promise<void>;
 }
 
@@ -91,6 +95,7 @@ export function apart(prefill: Engine, decode: Engine): Apart {
       return own;
     },
   });
+  const prefilling: Promise<void>[] = [];
   return {
     prefill,
     decode,
@@ -99,10 +104,21 @@ export function apart(prefill: Engine, decode: Engine): Apart {
     generate(request) {
       rooms += 1;
       const shared = { ...request, bootstrap: { host: "127.0.0.1", room: String(rooms) } };
-      void (async () => {
+      const done = (async () => {
         for await (const _ of prefilled(prefill, prefillRooms, shared));
-      })().catch(() => {});
+      })();
+      done.catch(() => {});
+      prefilling.push(done);
       return decoded(decode, decodeRooms, shared);
+    },
+    status: () => decode.status(),
+    left: async () => {
+      // The prefill side of the last requests ends a few turns later.
+      await Promise.allSettled(prefilling);
+      const { rooms: held, awaited } = prefillRooms.counts;
+      const travellers = [prefill, decode].flatMap((one) => Object.values(one.travellers!));
+      const used = [prefill, decode].map((one) => one.status().usedTokens);
+      return [held, awaited, decodeRooms.counts.rooms, ...travellers, ...used];
     },
     close: async () => {
       decodeRooms.close();

@@ -15,6 +15,7 @@ import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { StepWatch } from "../engines/watch_steps.ts";
+import { type Apart, apart } from "./apart.ts";
 import { type ExactModel, LONGEST, SHORT, TOKENS } from "./models.ts";
 
 /** Everything that is promised to be the same. */
@@ -113,6 +114,8 @@ export interface Run {
     | "model"
     | "model trees"
     | HeadDrafts;
+  /** Prompts are computed by an engine of their own, which has these options beside the others. */
+  readonly apart?: Partial<EngineOptions>;
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
 }
@@ -131,6 +134,8 @@ export interface Outcome {
   readonly ranks: number;
   /** Of each step whether its rows entered the cache of a draft module. */
   readonly entering: readonly boolean[];
+  /** Of engines that share requests, once all are answered: what is left of rooms and pages. */
+  readonly left: readonly number[];
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -208,6 +213,7 @@ export class Exactness {
     alone,
     first,
     drafts,
+    apart: prefillOptions,
     costs,
   }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
@@ -217,7 +223,13 @@ export class Exactness {
       draftModel: this.#draftModel(drafts),
       ...(costs && { stepCosts: costs }),
     };
-    const engine = await this.model.open({ maxTotalTokens: 4096, ...speculates, ...options });
+    const open = (more: Partial<EngineOptions>) =>
+      this.model.open({ maxTotalTokens: 4096, ...speculates, ...options, ...more });
+    const travels = { transfersPages: true };
+    const engine =
+      prefillOptions === undefined
+        ? await open({})
+        : apart(await open({ ...travels, ...prefillOptions }), await open(travels));
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
     const { keptRows, entering, plans } = watchPlans();
@@ -241,6 +253,7 @@ export class Exactness {
     }
     watch.stop();
     const { retractions } = engine.status();
+    const left = "left" in engine ? await engine.left() : [];
     const moves = { saves: saves.mock.calls.length, restores: restores.mock.calls.length };
     await engine.close();
     vi.restoreAllMocks();
@@ -251,7 +264,8 @@ export class Exactness {
       ]);
     }
     const ranks = plans.size;
-    return { answers, cachedTokens, watch, retractions, keptRows, entering, ranks, ...moves };
+    const made = { watch, retractions, keptRows, entering, ranks, left };
+    return { answers, cachedTokens, ...made, ...moves };
   }
 }
 
@@ -294,7 +308,7 @@ function watchPlans() {
 }
 
 async function ask(
-  engine: Engine,
+  engine: Engine | Apart,
   request: GenerationRequest,
 ): Promise<Answer & { readonly cachedTokens: number }> {
   let text = "";

@@ -1,0 +1,112 @@
+/**
+ * Options of servers that share requests: one computes prompts, the other answers.
+ *
+ * @module
+ */
+import { isLoopback } from "../../server/guard/hosts.ts";
+import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
+
+const DISAGGREGATION = "Prefill and decode apart";
+
+export const DISAGGREGATION_OPTIONS = {
+  disaggregationMode: {
+    flags: ["--disaggregation-mode"],
+    kind: "string",
+    choices: ["null", "prefill", "decode"],
+    default: "null",
+    help: "prefill computes prompts, decode answers; null does both. Requests come from a router, which sends each to one of either kind",
+    group: DISAGGREGATION,
+  },
+  disaggregationBootstrapPort: {
+    flags: ["--disaggregation-bootstrap-port"],
+    kind: "integer",
+    min: 0,
+    max: 65_535,
+    default: 8998,
+    help: "port at which a prefill server meets decode servers, 0 for any free one; on a decode server that of requests that name none",
+    group: DISAGGREGATION,
+  },
+  disaggregationTransferBackend: {
+    flags: ["--disaggregation-transfer-backend"],
+    kind: "string",
+    choices: ["auto", "websocket"],
+    default: "auto",
+    help: "what cache pages travel by; auto is websocket",
+    group: DISAGGREGATION,
+  },
+  disaggregationKey: {
+    flags: ["--disaggregation-key"],
+    kind: "string",
+    value: "KEY",
+    defaultText: "none: servers of this machine only",
+    help: "what prefill and decode servers of a group know; it is never sent",
+    group: DISAGGREGATION,
+  },
+  disaggregationPrefillHosts: {
+    flags: ["--disaggregation-prefill-hosts"],
+    kind: "strings",
+    value: "HOST...",
+    defaultText: "127.0.0.1 ::1 localhost",
+    help: "decode: hosts of prefill servers, or HOST:PORT, that requests may name; every other is refused",
+    group: DISAGGREGATION,
+  },
+  disaggregationBootstrapTimeout: {
+    flags: ["--disaggregation-bootstrap-timeout"],
+    kind: "number",
+    value: "SECONDS",
+    min: 0.1,
+    max: 2_000_000,
+    default: 30,
+    help: "how long one half of a request waits for the other to come",
+    group: DISAGGREGATION,
+  },
+  disaggregationWaitingTimeout: {
+    flags: ["--disaggregation-waiting-timeout"],
+    kind: "number",
+    value: "SECONDS",
+    min: 0.1,
+    max: 2_000_000,
+    default: 300,
+    help: "decode: how long a prompt may take from when its pages are asked for",
+    group: DISAGGREGATION,
+  },
+  disaggregationHeartbeatInterval: {
+    flags: ["--disaggregation-heartbeat-interval"],
+    kind: "number",
+    value: "SECONDS",
+    min: 0.05,
+    max: 3600,
+    default: 2,
+    help: "from one sign of life of the other server to the next; after three missing ones it counts as lost",
+    group: DISAGGREGATION,
+  },
+  numReservedDecodeTokens: {
+    flags: ["--num-reserved-decode-tokens"],
+    kind: "integer",
+    min: 0,
+    default: 512,
+    help: "decode: tokens of the cache that are kept free for each running request before another prompt gets a place",
+    group: DISAGGREGATION,
+  },
+} as const satisfies OptionTable;
+
+export type DisaggregationOptions = OptionValues<typeof DISAGGREGATION_OPTIONS>;
+
+/** Hosts that a decode server knows without being told. */
+const OWN_HOSTS = ["127.0.0.1", "::1", "localhost"];
+
+/** Where requests may say that their prompts are computed. */
+export function knownHosts({
+  disaggregationPrefillHosts,
+}: DisaggregationOptions): readonly string[] {
+  return (disaggregationPrefillHosts ?? OWN_HOSTS).map((host) => host.toLowerCase());
+}
+
+/** @throws {OptionError} for what would let strangers in, or pages out. */
+export function requireUsableDisaggregation(options: DisaggregationOptions): void {
+  if (options.disaggregationMode !== "decode" || options.disaggregationKey !== undefined) return;
+  const stranger = knownHosts(options).find((host) => !isLoopback(host.replace(/:\d+$/, "")));
+  if (stranger === undefined) return;
+  const state = "servers of other machines need option --disaggregation-key";
+  throw new OptionError(`Cannot use option --disaggregation-prefill-hosts ${stranger}: ${state}`);
+}

@@ -1,0 +1,160 @@
+/**
+ * What options make of a server that shares requests with another one: its rooms, and its end of the
+ * connections between them.
+ *
+ * @module
+ */
+
+import { type PageLayout, packedSizes } from "../../cache/page_header.ts";
+import { decoded } from "../../disaggregation/decode_layer.ts";
+import { DecodeRooms } from "../../disaggregation/decode_rooms.ts";
+import { MAX_CONTROL_BYTES, MAX_PAGE_BYTES } from "../../disaggregation/limits.ts";
+import { FRAME_HEADER_BYTES } from "../../disaggregation/page_frame.ts";
+import { prefilled, type TravelEngine } from "../../disaggregation/prefill_layer.ts";
+import { PrefillRooms } from "../../disaggregation/prefill_rooms.ts";
+import { UnsupportedError } from "../../errors.ts";
+import type { GenerationEngine } from "../../generation.ts";
+import { layerOver } from "../../server/engine_layer.ts";
+import { isLoopback } from "../../server/guard/hosts.ts";
+import type { EngineRole } from "../../server/server_context.ts";
+import type { Environment } from "../hub/hub_settings.ts";
+import { listenForDecode, PAGES_PATH } from "./bootstrap_server.ts";
+import { type DisaggregationOptions, knownHosts } from "./disaggregation_options.ts";
+import { connectWebSocket } from "./web_socket_channel.ts";
+
+export interface OpenedRole extends EngineRole {
+  /** Lines for the log, of which the last says where it listens. */
+  readonly lines: readonly string[];
+  /** Rooms, leases without a request, and connections. */
+  counts(): Readonly<Record<string, number>>;
+  close(): Promise<void>;
+}
+
+export interface RoleSetting {
+  readonly options: DisaggregationOptions & { readonly host: string };
+  readonly env: Environment;
+  readonly onEvent: (text: string) => void;
+}
+
+/** Signs of life that may be missing. */
+const MISSES = 3;
+/** Milliseconds until the two ends of a new connection know each other. */
+const CONNECT_TIMEOUT = 10_000;
+
+/** What of an engine is needed here; one of several processes has no layout. */
+type LoadedEngine = GenerationEngine & { readonly pageLayout?: PageLayout | undefined };
+
+/**
+ * @returns Undefined where the server shares nothing.
+ * @throws {UnsupportedError} when its engine cannot.
+ * @throws {Error} when the bootstrap port cannot be used.
+ */
+export async function openRole(
+  engine: LoadedEngine,
+  setting: RoleSetting,
+): Promise<OpenedRole | undefined> {
+  const { disaggregationMode: mode } = setting.options;
+  if (mode === "null") return undefined;
+  const { pageLayout: layout } = engine;
+  if (layout === undefined) {
+    throw new UnsupportedError("--disaggregation-mode", "ranks of this server are processes");
+  }
+  return mode === "prefill" ? openPrefill(layout, setting) : openDecode(layout, setting);
+}
+
+async function openPrefill(
+  layout: PageLayout,
+  { options, env, onEvent }: RoleSetting,
+): Promise<OpenedRole> {
+  const { disaggregationKey: key = "" } = options;
+  const rooms = new PrefillRooms({
+    layout,
+    key,
+    workers: transferWorkers(env),
+    times: {
+      openTimeout: 1000 * options.disaggregationBootstrapTimeout,
+      takeTimeout: 1000 * options.disaggregationBootstrapTimeout,
+      heartbeat: heartbeatOf(options),
+    },
+    onEvent,
+  });
+  // Without a key everybody who reaches it would be a decode server.
+  const host = key === "" && !isLoopback(options.host) ? "127.0.0.1" : options.host;
+  const server = await listenForDecode({
+    host,
+    port: options.disaggregationBootstrapPort,
+    accept: (channel) => rooms.accept(channel),
+  });
+  const isNarrow = host !== options.host;
+  return {
+    name: "prefill",
+    lines: [
+      ...(isNarrow
+        ? ["Decode servers of this machine only are met: --disaggregation-key lets others in"]
+        : []),
+      `Prefill: decode servers are met at ${host}:${server.port}`,
+    ],
+    over: (engine) =>
+      layerOver(engine, {
+        generate: (request) => prefilled(engine as TravelEngine, rooms, request),
+      }),
+    counts: () => rooms.counts,
+    close: async () => {
+      rooms.close();
+      await server.close();
+    },
+  };
+}
+
+async function openDecode(
+  layout: PageLayout,
+  { options, onEvent }: RoleSetting,
+): Promise<OpenedRole> {
+  const maxMessage = Math.max(MAX_CONTROL_BYTES, maxFrame(layout));
+  const rooms = new DecodeRooms({
+    layout,
+    key: options.disaggregationKey ?? "",
+    times: {
+      connectTimeout: CONNECT_TIMEOUT,
+      waitTimeout: 1000 * options.disaggregationWaitingTimeout,
+      heartbeat: heartbeatOf(options),
+    },
+    port: options.disaggregationBootstrapPort,
+    hosts: knownHosts(options),
+    connect: (host, port) => {
+      const name = host.includes(":") ? `[${host}]` : host;
+      const limits = { timeout: CONNECT_TIMEOUT, maxMessage };
+      return connectWebSocket(`ws://${name}:${port}${PAGES_PATH}`, limits);
+    },
+    onEvent,
+  });
+  return {
+    name: "decode",
+    lines: [`Decode: prompts come from ${knownHosts(options).join(", ")}`],
+    over: (engine) =>
+      layerOver(engine, {
+        generate: (request) => decoded(engine as TravelEngine, rooms, request),
+      }),
+    counts: () => rooms.counts,
+    close: async () => rooms.close(),
+  };
+}
+
+function heartbeatOf({ disaggregationHeartbeatInterval }: DisaggregationOptions) {
+  return { interval: 1000 * disaggregationHeartbeatInterval, misses: MISSES };
+}
+
+/** Bytes that pages take in one message at most. */
+function maxFrame(layout: PageLayout): number {
+  const ranks = (JSON.parse(layout.numerics) as { readonly ranks?: number }).ranks ?? 1;
+  const onePage = ranks * Math.max(...packedSizes(layout, 1));
+  return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
+}
+
+/** By `SVC_MOONCAKE_TRANS_THREAD`. */
+function transferWorkers({ SVC_MOONCAKE_TRANS_THREAD: given }: Environment): number | undefined {
+  const count = Number(given);
+  return given !== undefined && Number.isInteger(count) && count > 0 && count <= 1024
+    ? count
+    : undefined;
+}
