@@ -19,15 +19,18 @@ import { Admission, type AdmissionOptions } from "./admission.ts";
 import { NOT_ROUTED, ROUTER_ENDPOINTS, type RouterEndpoint } from "./endpoints.ts";
 import type { RouterObserver } from "./observer.ts";
 import type { Policy } from "./policy/policy.ts";
-import type { RetryOptions, RouterContext } from "./router_context.ts";
+import type { PairSetting, RetryOptions, RouterContext } from "./router_context.ts";
 import type { BreakerOptions } from "./worker/breaker.ts";
 import { type HealthCheckOptions, HealthChecks } from "./worker/health_checks.ts";
+import { PairWarmth } from "./worker/pair_warmth.ts";
 import type { Upstream } from "./worker/upstream.ts";
 import { Workers } from "./worker/workers.ts";
 
 export interface RouterOptions extends AuthOptions, HostOptions {
   readonly upstream: Upstream;
   readonly policy: Policy;
+  /** How workers of either role are chosen, where two share each request. Default: none do. */
+  readonly pairPolicies?: PairSetting["policies"] | undefined;
   readonly health: HealthCheckOptions;
   readonly breaker: BreakerOptions;
   readonly retries: RetryOptions;
@@ -65,6 +68,8 @@ export interface Router {
  */
 export function createRouter(options: RouterOptions): Router {
   const { upstream, policy, observer, apiKey } = options;
+  const { pairPolicies } = options;
+  const policies = [policy, ...Object.values(pairPolicies ?? {})];
   const workers = new Workers({
     breaker: options.breaker,
     onBreaker: ({ url }, from, to) => {
@@ -74,16 +79,23 @@ export function createRouter(options: RouterOptions): Router {
       observer.event({ level, text, fields: { message: text, worker: url, from, to } });
     },
     onRemove: (worker) => {
-      policy.forget(worker);
+      for (const one of policies) one.forget(worker);
       observer.removed(worker.url);
     },
   });
-  const checks = new HealthChecks(options.health, { workers, upstream, observer, apiKey });
+  const around = { workers, upstream, observer, apiKey };
+  const warmth = pairPolicies && new PairWarmth(around);
+  const checks = new HealthChecks(options.health, {
+    ...around,
+    onHealthy: () => warmth?.meet(),
+    onStop: () => warmth?.stop(),
+  });
   const admission = new Admission(options.admission);
   const { retries, maxBodyBytes, requestTimeout } = options;
   const bodies = new BodyMemory(options.requestMemory);
   const limits = { maxBodyBytes, requestTimeout, bodies };
-  const parts = { workers, policy, upstream, checks, admission, observer };
+  const pairs = warmth && { policies: pairPolicies!, warmth };
+  const parts = { workers, policy, pairs, upstream, checks, admission, observer };
   const app = createApp({ ...parts, ...limits, retries, apiKey }, options);
   return { app, workers, admission, checks };
 }

@@ -34,8 +34,8 @@ const chosen = (
 };
 
 /** The first worker that is available answers. */
-const first = (name: string): RouterEndpoint["handle"] => {
-  const route: Route = { name, to: "first" };
+const first = (name: string, more: Pick<Route, "role"> = {}): RouterEndpoint["handle"] => {
+  const route: Route = { name, to: "first", ...more };
   return (context, request) => forward(context, request, route);
 };
 
@@ -109,7 +109,7 @@ export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
   {
     methods: ["GET"],
     paths: ["/get_server_info", "/server_info"],
-    handle: first("/get_server_info"),
+    handle: first("/get_server_info", { role: "decode" }),
   },
   {
     methods: ["GET"],

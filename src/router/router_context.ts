@@ -8,6 +8,7 @@ import type { Admission } from "./admission.ts";
 import type { RouterObserver } from "./observer.ts";
 import type { Policy } from "./policy/policy.ts";
 import type { HealthChecks } from "./worker/health_checks.ts";
+import type { PairWarmth } from "./worker/pair_warmth.ts";
 import type { Upstream } from "./worker/upstream.ts";
 import type { Workers } from "./worker/workers.ts";
 
@@ -24,7 +25,15 @@ export interface RetryOptions {
   readonly jitter: number;
 }
 
+/** Of a router whose workers share each request, one of either role. */
+export interface PairSetting {
+  readonly policies: { readonly prefill: Policy; readonly decode: Policy };
+  readonly warmth: PairWarmth;
+}
+
 export interface RouterContext {
+  /** Absent where each worker answers requests of its own. */
+  readonly pairs: PairSetting | undefined;
   readonly workers: Workers;
   readonly policy: Policy;
   readonly upstream: Upstream;

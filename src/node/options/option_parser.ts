@@ -44,6 +44,8 @@ export interface OptionRow {
   readonly choices?: readonly string[];
   readonly min?: number;
   readonly max?: number;
+  /** Of a list: whether the option may be given again, and adds to it then. Default false. */
+  readonly repeats?: boolean;
   /** Set where the capability does not exist yet: the values that change nothing. */
   readonly neutral?: readonly (string | number | boolean)[];
 }
@@ -82,6 +84,8 @@ export function parseOptions<const T extends OptionTable>(
   const values: Record<string, unknown> = {};
   for (const [key, row] of Object.entries(table)) values[key] = configured[key] ?? row.default;
   const positionals: string[] = [];
+  /** Options that the command line has. */
+  const repeated = new Set<string>();
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
     if (arg === "--") {
@@ -94,7 +98,10 @@ export function parseOptions<const T extends OptionTable>(
       const row = table[key]!;
       const whole = row.flags.find((known) => known.startsWith(flag));
       const shown = row.flags.includes(flag) ? flag : `${flag} (${whole})`;
-      values[key] = readValue(row, shown, given, rest);
+      const value = readValue(row, shown, given, rest);
+      const before = repeated.has(key) ? (values[key] as readonly string[]) : [];
+      values[key] = row.repeats ? [...before, ...(value as readonly string[])] : value;
+      repeated.add(key);
     } else {
       positionals.push(arg);
     }

@@ -15,6 +15,7 @@ import {
 import { workerUrl } from "../../router/worker/workers.ts";
 import { requireUsableAccess } from "../options/access_options.ts";
 import { OptionError } from "../options/option_parser.ts";
+import { type GivenWorker, givenPairs } from "./pair_options.ts";
 import type { RouterLaunchOptions } from "./router_options.ts";
 
 const REQUEST_ID_HEADERS = ["x-request-id", "x-correlation-id", "x-trace-id", "request-id"];
@@ -23,10 +24,10 @@ const REQUEST_ID_HEADERS = ["x-request-id", "x-correlation-id", "x-trace-id", "r
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]{1,100}$/;
 
 /**
- * @returns The addresses of workers.
+ * @returns The workers.
  * @throws {OptionError} for a value that the parser lets pass and that is of no use.
  */
-export function requireUsable(options: RouterLaunchOptions): readonly string[] {
+export function requireUsable(options: RouterLaunchOptions): readonly GivenWorker[] {
   requireUsableAccess(options);
   const { healthCheckEndpoint, retryInitialBackoffMs, retryMaxBackoffMs } = options;
   const wrong = (option: string, state: string) =>
@@ -40,21 +41,61 @@ export function requireUsable(options: RouterLaunchOptions): readonly string[] {
   }
   const header = options.requestIdHeaders?.find((name) => !HEADER_NAME.test(name));
   if (header !== undefined) throw wrong(`--request-id-headers ${header}`, "it is no header's name");
-  const urls = (options.workerUrls ?? []).map((text) => {
-    try {
-      return workerUrl(text);
-    } catch (cause) {
-      if (!(cause instanceof EngineError)) throw cause;
-      const rule = "it must be the http or https address of a worker";
-      throw new OptionError(`Cannot use option --worker-urls ${text}: ${rule}`, { cause });
-    }
-  });
-  const twice = urls.find((url, i) => urls.indexOf(url) !== i);
-  if (twice !== undefined) throw wrong(`--worker-urls ${twice}`, "it is given twice");
-  if (options.policy === "power_of_two" && urls.length === 1) {
-    throw wrong("--policy power_of_two", "Power-of-two policy requires at least 2 workers");
+  const pairs = givenPairs(options);
+  if (options.pdDisaggregation && options.workerUrls !== undefined) {
+    throw wrong(
+      "--worker-urls",
+      "with --pd-disaggregation servers have roles: --prefill, --decode",
+    );
   }
-  return urls;
+  const workers = [
+    ...(options.workerUrls ?? []).map((url) => ({ url: addressOf("--worker-urls", url) })),
+    ...pairs.map((worker) => ({ ...worker, url: addressOf(`--${worker.role}`, worker.url) })),
+  ];
+  const twice = workers.find(({ url }, i) => workers.findIndex((one) => one.url === url) !== i);
+  if (twice !== undefined) throw wrong(`${twice.url}`, "it is given twice");
+  requireTwo(options, workers);
+  return workers;
+}
+
+function addressOf(flag: string, text: string): string {
+  try {
+    return workerUrl(text);
+  } catch (cause) {
+    if (!(cause instanceof EngineError)) throw cause;
+    const rule = "it must be the http or https address of a worker";
+    throw new OptionError(`Cannot use option ${flag} ${text}: ${rule}`, { cause });
+  }
+}
+
+/** @throws {OptionError} where a policy that chooses of two has only one. */
+function requireTwo(options: RouterLaunchOptions, workers: readonly GivenWorker[]): void {
+  const { policy, prefillPolicy = policy, decodePolicy = policy, pdDisaggregation } = options;
+  const refuse = (flag: string, state: string) => {
+    throw new OptionError(`Cannot use option ${flag} power_of_two: ${state}`);
+  };
+  if (!pdDisaggregation) {
+    if (policy !== "power_of_two" || workers.length !== 1) return;
+    refuse("--policy", "Power-of-two policy requires at least 2 workers");
+  }
+  const count = (role: string) => workers.filter((worker) => worker.role === role).length;
+  const rule = "Power-of-two policy for";
+  if (prefillPolicy === "power_of_two" && count("prefill") < 2) {
+    refuse("--prefill-policy", `${rule} prefill requires at least 2 prefill workers`);
+  }
+  if (decodePolicy === "power_of_two" && count("decode") < 2) {
+    refuse("--decode-policy", `${rule} decode requires at least 2 decode workers`);
+  }
+}
+
+/** How workers of either role are chosen; undefined where they have none. */
+export function pairPoliciesOf(options: RouterLaunchOptions): RouterOptions["pairPolicies"] {
+  const { pdDisaggregation, policy, prefillPolicy = policy, decodePolicy = policy } = options;
+  if (!pdDisaggregation) return undefined;
+  return {
+    prefill: policyOf({ ...options, policy: prefillPolicy }),
+    decode: policyOf({ ...options, policy: decodePolicy }),
+  };
 }
 
 /** How workers are chosen. */

@@ -7,15 +7,6 @@
 import { reserved } from "../options/reserved_options.ts";
 
 export const RESERVED_ROUTER_OPTIONS = reserved({
-  pdDisaggregation: {
-    flags: ["--pd-disaggregation"],
-    kind: "flag",
-    help: "prompts and answers on different servers",
-  },
-  prefill: { flags: ["--prefill"], kind: "strings", help: "server of prompts" },
-  decode: { flags: ["--decode"], kind: "strings", help: "server of answers" },
-  prefillPolicy: { flags: ["--prefill-policy"], kind: "string", help: "policy for prompts" },
-  decodePolicy: { flags: ["--decode-policy"], kind: "string", help: "policy for answers" },
   miniLb: { flags: ["--mini-lb"], kind: "flag", help: "balancer for debugging" },
   dpAware: { flags: ["--dp-aware"], kind: "flag", help: "ranks of a worker as workers" },
   serviceDiscovery: {

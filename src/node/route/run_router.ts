@@ -12,7 +12,8 @@ import { type App, requireFreeAddress, serve } from "../serve/http.ts";
 import { drainOnSignal } from "../serve/shutdown.ts";
 import { socketLimits } from "../serve/socket_limits.ts";
 import { httpUpstream } from "./http_upstream.ts";
-import { policyOf, requireUsable, routerOptions } from "./map_router_options.ts";
+import { pairPoliciesOf, policyOf, requireUsable, routerOptions } from "./map_router_options.ts";
+import type { GivenWorker } from "./pair_options.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 import type { RouterLaunchOptions } from "./router_options.ts";
 
@@ -21,7 +22,7 @@ export async function runRouter(
   options: RouterLaunchOptions,
   { stderr }: CommandContext,
 ): Promise<void> {
-  const urls = requireUsable(options);
+  const given = requireUsable(options);
   await requireFreeAddress(options);
   const page = { host: options.prometheusHost, port: options.prometheusPort };
   await requireFreeAddress(page);
@@ -37,6 +38,7 @@ export async function runRouter(
   const router = createRouter({
     ...routerOptions(options),
     policy,
+    pairPolicies: pairPoliciesOf(options),
     upstream: upstream.send,
     observer: metrics.observer(({ level, text, fields }) => log.event(level, text, fields)),
     lifecycle: () => lifecycle,
@@ -65,10 +67,10 @@ export async function runRouter(
   log.line("info", `Metrics at ${figures.url}/metrics`);
   const access = describeAccess(options, options.host);
   log.line(access.isOpen ? "warning" : "info", (access.isOpen ? "Warning: " : "") + access.text);
-  const failed = startWorkers(router, urls, options).then((problem) => {
+  const failed = startWorkers(router, given, options).then((problem) => {
     if (problem === undefined) {
       if (lifecycle === "draining") return stopped;
-      log.line("info", `Ready: ${policy.name} routes to ${urls.length} workers at ${server.url}`);
+      log.line("info", `Ready: ${policy.name} routes to ${given.length} workers at ${server.url}`);
       return stopped;
     }
     return Promise.reject(new Error(problem));
@@ -85,10 +87,10 @@ export async function runRouter(
 /** @returns What is wrong; undefined when all workers are healthy or the router stops. */
 async function startWorkers(
   { workers, checks }: Router,
-  urls: readonly string[],
+  given: readonly GivenWorker[],
   { workerStartupTimeoutSecs: seconds }: RouterLaunchOptions,
 ): Promise<string | undefined> {
-  const added = urls.map((url) => workers.add(url));
+  const added = given.map(({ url, ...place }) => workers.add(url, place));
   // Stopping ends the waits.
   const admitted = await Promise.all(added.map((worker) => checks.admit(worker).catch(() => true)));
   const missing = added.filter((worker, i) => !admitted[i] && workers.has(worker));

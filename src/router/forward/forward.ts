@@ -6,19 +6,22 @@
  *
  * @module
  */
-import { EngineError } from "../../errors.ts";
+import { EngineError, UnsupportedError } from "../../errors.ts";
 import { cutConnection } from "../../http/connection_of.ts";
 import { HttpError } from "../../http/error_response.ts";
 import { parseJsonBytes, readBodyBytes } from "../../http/read_body.ts";
 import { sleep } from "../../http/retries.ts";
 import { answerIdOf } from "../../server/guard/request_ids.ts";
 import type { RouterEvent } from "../observer.ts";
+import type { Policy } from "../policy/policy.ts";
 import { promptText } from "../policy/prompt_text.ts";
 import type { RouterContext } from "../router_context.ts";
 import type { Outcome } from "../worker/breaker.ts";
 import { requestHeaders } from "../worker/headers.ts";
-import type { UpstreamAnswer } from "../worker/upstream.ts";
-import type { Worker } from "../worker/worker.ts";
+import type { UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
+import type { Worker, WorkerRole } from "../worker/worker.ts";
+import { newRoom, withBootstrap } from "./bootstrap_body.ts";
+import { askPair } from "./pair.ts";
 import { relay } from "./relay.ts";
 import { clientLeft, RequestSignal } from "./request_signal.ts";
 
@@ -31,6 +34,8 @@ export interface Route {
   readonly hasPrompt?: boolean;
   /** Looks at a body that is not compressed. @throws {UnsupportedError} for what the router refuses. */
   readonly check?: (body: unknown) => void;
+  /** Of an endpoint that one server answers alone: which, where they have roles. Default: prefill. */
+  readonly role?: WorkerRole;
   /** Whether events of its streams have names, of which none is for errors of the router. */
   readonly isNamed?: boolean;
 }
@@ -140,10 +145,15 @@ class Exchange {
 
   /** Empty where it cannot be read: what is wrong with the body, the worker says. */
   async #promptOf(body: Uint8Array): Promise<string> {
-    const { policy, bodies } = this.#context;
+    const { policy, pairs, bodies } = this.#context;
     const { hasPrompt = false, check } = this.#route;
     const isPlain = !this.#request.headers.has("content-encoding");
-    const isChosenBy = policy.readsPrompts && hasPrompt;
+    if (!isPlain && hasPrompt && pairs !== undefined) {
+      const reason = "a router of prefill and decode servers writes into bodies where they meet";
+      throw new UnsupportedError("content-encoding", reason);
+    }
+    const policies = pairs === undefined ? [policy] : Object.values(pairs.policies);
+    const isChosenBy = policies.some(({ readsPrompts }) => readsPrompts) && hasPrompt;
     if (!isPlain || !(isChosenBy || check)) return "";
     let json: unknown;
     const share = bodies.of(this.#request);
@@ -161,21 +171,18 @@ class Exchange {
   }
 
   async #attempt(prompt: string, body: Uint8Array | undefined): Promise<Attempt> {
-    const worker = this.#choose(prompt);
-    if (worker === undefined) {
-      const state = "No available workers (all circuits open or unhealthy)";
-      return { error: new HttpError("unavailable", `Cannot send the request: ${state}`) };
-    }
+    const { pairs } = this.#context;
+    if (pairs !== undefined && this.#route.hasPrompt) return this.#attemptPair(prompt, body!);
+    const worker =
+      pairs === undefined
+        ? this.#choose("plain", this.#context.policy, prompt)
+        : this.#choose(this.#route.role ?? "prefill", pairs.policies.prefill, prompt);
+    if (worker === undefined) return { error: this.#unavailable("workers") };
     const flight = this.#send(worker);
     try {
-      const { pathname, search } = new URL(this.#request.url);
-      const answer = await this.#context.upstream({
-        url: worker.url + pathname + search,
-        method: this.#request.method,
-        headers: requestHeaders(this.#request.headers, this.#id),
-        body,
-        signal: this.#signal.signal,
-      });
+      const { upstream } = this.#context;
+      const signal = this.#signal.signal;
+      const answer = await upstream({ ...this.#sentTo(worker, body), signal });
       return { answer, first: await answer.body.read(), flight };
     } catch (error) {
       const isWorkers = error instanceof HttpError && error.code === "worker_failed";
@@ -185,9 +192,60 @@ class Exchange {
     }
   }
 
-  #choose(prompt: string): Worker | undefined {
-    const { workers, policy, observer } = this.#context;
-    const { available } = workers;
+  /** Has one server of either role share the request. */
+  async #attemptPair(prompt: string, plain: Uint8Array): Promise<Attempt> {
+    const { upstream, pairs, bodies } = this.#context;
+    const { policies } = pairs!;
+    const prefill = this.#choose("prefill", policies.prefill, prompt);
+    if (prefill === undefined) return { error: this.#unavailable("prefill servers") };
+    const decode = this.#choose("decode", policies.decode, prompt);
+    if (decode === undefined) return { error: this.#unavailable("decode servers") };
+    const body = withBootstrap(plain, prefill, newRoom());
+    bodies.of(this.#request).hold(plain.length + body.length);
+    const [prefillFlight, flight] = [this.#send(prefill), this.#send(decode)];
+    try {
+      const attempt = await askPair({
+        upstream,
+        prefill: this.#sentTo(prefill, body),
+        decode: this.#sentTo(decode, body),
+        signal: this.#signal.signal,
+        prefilled: (answer) => prefillFlight.end(answer && successOf(answer)),
+      });
+      if (attempt.blamed === "prefill") prefillFlight.end("failure");
+      if ("error" in attempt) {
+        flight.end(attempt.blamed === "decode" ? "failure" : undefined);
+        return { error: attempt.error };
+      }
+      const { answer, first, blamed } = attempt;
+      if (attempt.of === "decode" && blamed !== "prefill") return { answer, first, flight };
+      // What follows is told of the decode server, whose fault it is not.
+      flight.end();
+      return { answer, first, flight };
+    } catch (error) {
+      prefillFlight.end();
+      flight.end();
+      throw error;
+    }
+  }
+
+  #sentTo(worker: Worker, body: Uint8Array | undefined): Omit<UpstreamRequest, "signal"> {
+    const { pathname, search } = new URL(this.#request.url);
+    return {
+      url: worker.url + pathname + search,
+      method: this.#request.method,
+      headers: requestHeaders(this.#request.headers, this.#id),
+      body,
+    };
+  }
+
+  #unavailable(kind: string): HttpError {
+    const state = `No available ${kind} (all circuits open or unhealthy)`;
+    return new HttpError("unavailable", `Cannot send the request: ${state}`);
+  }
+
+  #choose(role: WorkerRole, policy: Policy, prompt: string): Worker | undefined {
+    const { workers, observer } = this.#context;
+    const available = workers.availableOf(role);
     const untried = available.filter((worker) => !this.#tried.has(worker));
     const candidates = untried.length > 0 ? untried : available;
     if (candidates.length === 0 || this.#route.to === "first") return candidates[0];
@@ -286,6 +344,11 @@ function forbidsRetry({ headers }: UpstreamAnswer): boolean {
 function mayRetry(attempt: Attempt): boolean {
   if ("error" in attempt) return true;
   return RETRIED.includes(attempt.answer.status) && !forbidsRetry(attempt.answer);
+}
+
+/** Of a prefill server, whose failures are told by the attempt. */
+function successOf(answer: UpstreamAnswer): Outcome | undefined {
+  return answer.status < 400 ? "success" : undefined;
 }
 
 /** Answers to what a client did wrong are successes of the worker. */

@@ -3,11 +3,12 @@
  *
  * @module
  */
-import type { RouterContext } from "../router_context.ts";
+import type { PairSetting, RouterContext } from "../router_context.ts";
 import { keyHeaders, requestsIn } from "../worker/health_checks.ts";
 import { forEachOf } from "../worker/signal_group.ts";
 import { type Asked, ask } from "../worker/upstream.ts";
-import type { Worker } from "../worker/worker.ts";
+import type { Worker, WorkerRole } from "../worker/worker.ts";
+import type { Workers } from "../worker/workers.ts";
 
 /** Milliseconds in which a worker must say how much it has to do. */
 const LOAD_TIMEOUT = 5000;
@@ -18,7 +19,8 @@ export function liveness(): Response {
 }
 
 /** `GET /readiness`: whether requests find a worker. */
-export function readiness({ workers }: RouterContext): Response {
+export function readiness({ workers, pairs }: RouterContext): Response {
+  if (pairs !== undefined) return pairReadiness(workers, pairs);
   const { all } = workers;
   const healthy = all.filter(({ health }) => health === "healthy").length;
   if (healthy > 0) {
@@ -29,17 +31,45 @@ export function readiness({ workers }: RouterContext): Response {
   return Response.json({ status: "not_ready", reason, total_workers: all.length }, { status: 503 });
 }
 
+/** Whether a pair of both roles has answered together. */
+function pairReadiness(workers: Workers, { warmth }: PairSetting): Response {
+  const counts = (role: WorkerRole) => {
+    const all = workers.of(role);
+    return { healthy: all.filter(({ health }) => health === "healthy").length, total: all.length };
+  };
+  const [prefill, decode] = [counts("prefill"), counts("decode")];
+  if (warmth.isReady) return Response.json({ status: "ready", prefill, decode });
+  const reasons = [
+    ...(prefill.healthy === 0 ? ["no healthy prefill workers"] : []),
+    ...(decode.healthy === 0 ? ["no healthy decode workers"] : []),
+  ];
+  const reason = reasons.length > 0 ? reasons.join(", ") : "no pair has answered together yet";
+  return Response.json({ status: "not_ready", reason, prefill, decode }, { status: 503 });
+}
+
 /** `GET /health`: whether all workers are healthy. */
 export function health({ workers }: RouterContext): Response {
   const unhealthy = workers.all.filter((worker) => worker.health !== "healthy");
   if (unhealthy.length === 0) return new Response("All servers healthy");
-  const urls = unhealthy.map(({ url }) => JSON.stringify(url)).join(", ");
+  const urls = unhealthy.map((worker) => JSON.stringify(named(worker))).join(", ");
   return new Response(`Unhealthy servers: [${urls}]`, { status: 503 });
+}
+
+/** The address, behind what the server does where servers have roles. */
+function named({ url, role }: Worker): string {
+  if (role === "plain") return url;
+  return `${role === "prefill" ? "Prefill" : "Decode"}: ${url}`;
 }
 
 /** `GET /get_loads`: requests of each worker, or -1 where it does not say. */
 export async function loads(context: RouterContext, request: Request): Promise<Response> {
   const answers = await askLoads(context, request);
+  if (context.pairs !== undefined) {
+    const named = answers.map(([{ url, role }, answer]) => {
+      return [`${role}_${url}`, requestsIn(answer) ?? -1] as const;
+    });
+    return Response.json({ loads: Object.fromEntries(named), errors: [] });
+  }
   const workers = answers.map(([{ url }, answer]) => ({
     worker: url,
     load: requestsIn(answer) ?? -1,

@@ -35,6 +35,9 @@ interface Surroundings {
   readonly observer: RouterObserver;
   /** Shown to workers. */
   readonly apiKey: string | undefined;
+  /** Called whenever a worker becomes healthy. */
+  readonly onHealthy?: () => void;
+  readonly onStop?: () => void;
 }
 
 interface Row {
@@ -58,6 +61,7 @@ export class HealthChecks {
 
   stop(): void {
     this.#running.abort();
+    this.#around.onStop?.();
   }
 
   /**
@@ -82,6 +86,7 @@ export class HealthChecks {
         const text = `Worker ${worker.url} is healthy`;
         observer.event({ level: "info", text, fields: { message: text, worker: worker.url } });
         await this.#readLoad(worker);
+        this.#around.onHealthy?.();
         return workers.has(worker);
       }
       const left = deadline - performance.now();
@@ -117,6 +122,7 @@ export class HealthChecks {
     const text = `Worker ${worker.url} is ${health}`;
     const level = health === "healthy" ? "info" : "warning";
     this.#around.observer.event({ level, text, fields: { message: text, worker: worker.url } });
+    if (health === "healthy") this.#around.onHealthy?.();
   }
 
   async #isHealthy(worker: Worker, timeout: number): Promise<boolean> {

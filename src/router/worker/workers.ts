@@ -6,7 +6,7 @@
 import { InvalidRequestError } from "../../errors.ts";
 import { HttpError } from "../../http/error_response.ts";
 import { type BreakerOptions, type BreakerState, CircuitBreaker } from "./breaker.ts";
-import { Worker } from "./worker.ts";
+import { Worker, type WorkerPlace, type WorkerRole } from "./worker.ts";
 
 /** UTF-16 units of an address. */
 const MAX_URL = 2048;
@@ -59,6 +59,14 @@ export class Workers {
     return this.all.filter(({ isAvailable }) => isAvailable);
   }
 
+  of(role: WorkerRole): readonly Worker[] {
+    return this.all.filter((worker) => worker.role === role);
+  }
+
+  availableOf(role: WorkerRole): readonly Worker[] {
+    return this.of(role).filter(({ isAvailable }) => isAvailable);
+  }
+
   /** Whether it was added and not removed. */
   has(worker: Worker): boolean {
     return this.#all.get(worker.url) === worker;
@@ -69,7 +77,7 @@ export class Workers {
    * @throws {InvalidRequestError} when there is one of that address.
    * @throws {HttpError} `unavailable` when there are too many.
    */
-  add(url: string): Worker {
+  add(url: string, place: WorkerPlace = {}): Worker {
     if (this.#all.has(url)) {
       throw new InvalidRequestError(
         `Cannot add worker ${url}: Worker ${url} already exists`,
@@ -84,7 +92,7 @@ export class Workers {
     }
     const { breaker: options, onBreaker } = this.#options;
     const breaker = new CircuitBreaker(options, (from, to) => onBreaker(worker, from, to));
-    const worker = new Worker(url, breaker);
+    const worker = new Worker(url, breaker, place);
     this.#all.set(url, worker);
     return worker;
   }
