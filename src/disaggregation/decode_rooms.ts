@@ -21,6 +21,14 @@ import {
 } from "./messages.ts";
 import { decodeFrame } from "./page_frame.ts";
 
+/** Where a prefill server of the group is. */
+export interface KnownHost {
+  /** A name in small letters, or an address without brackets. */
+  readonly host: string;
+  /** Default: that of requests that name none. */
+  readonly port?: number | undefined;
+}
+
 export interface DecodeRoomsOptions {
   readonly layout: PageLayout;
   /** Empty where there is none. */
@@ -34,8 +42,8 @@ export interface DecodeRoomsOptions {
   };
   /** Of requests that name none. */
   readonly port: number;
-  /** Hosts, or hosts with ports behind a colon, that requests may name. */
-  readonly hosts: readonly string[];
+  /** That requests may name. */
+  readonly hosts: readonly KnownHost[];
   /** Connects, or rejects. */
   readonly connect: (host: string, port: number) => Promise<Channel>;
   /** Told when a connection is there or ends. */
@@ -103,9 +111,8 @@ export class DecodeRooms {
     }
     const name = host.toLowerCase();
     const bare = name.replace(/^\[(.*)\]$/, "$1");
-    const isKnown = this.#options.hosts.some((known) => {
-      return (known === bare && port === this.#options.port) || known === `${bare}:${port}`;
-    });
+    const { hosts, port: own } = this.#options;
+    const isKnown = hosts.some((known) => known.host === bare && (known.port ?? own) === port);
     if (!isKnown) {
       const reason = `the group knows no prefill server at ${JSON.stringify(host.slice(0, 200))}, port ${port}`;
       throw new UnsupportedError(field, reason, { field });

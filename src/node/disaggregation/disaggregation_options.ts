@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { KnownHost } from "../../disaggregation/decode_rooms.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
 
@@ -98,15 +99,25 @@ const OWN_HOSTS = ["127.0.0.1", "::1", "localhost"];
 /** Where requests may say that their prompts are computed. */
 export function knownHosts({
   disaggregationPrefillHosts,
-}: DisaggregationOptions): readonly string[] {
-  return (disaggregationPrefillHosts ?? OWN_HOSTS).map((host) => host.toLowerCase());
+}: DisaggregationOptions): readonly KnownHost[] {
+  return (disaggregationPrefillHosts ?? OWN_HOSTS).map((text) => {
+    const [, bracketed, named, digits] = HOST.exec(text.toLowerCase()) ?? [];
+    const host = bracketed ?? named;
+    if (host === undefined) return { host: text.toLowerCase() };
+    return { host, ...(digits !== undefined && { port: Number(digits) }) };
+  });
 }
+
+/** An address in brackets or a name, and a port. */
+const HOST = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/;
 
 /** @throws {OptionError} for what would let strangers in, or pages out. */
 export function requireUsableDisaggregation(options: DisaggregationOptions): void {
   if (options.disaggregationMode !== "decode" || options.disaggregationKey !== undefined) return;
-  const stranger = knownHosts(options).find((host) => !isLoopback(host.replace(/:\d+$/, "")));
+  const stranger = knownHosts(options).find(({ host }) => !isLoopback(host));
   if (stranger === undefined) return;
   const state = "servers of other machines need option --disaggregation-key";
-  throw new OptionError(`Cannot use option --disaggregation-prefill-hosts ${stranger}: ${state}`);
+  throw new OptionError(
+    `Cannot use option --disaggregation-prefill-hosts ${stranger.host}: ${state}`,
+  );
 }

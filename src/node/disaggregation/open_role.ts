@@ -130,7 +130,7 @@ async function openDecode(
   });
   return {
     name: "decode",
-    lines: [`Decode: prompts come from ${knownHosts(options).join(", ")}`],
+    lines: [`Decode: prompts come from ${shownHosts(options)}`],
     over: (engine) =>
       layerOver(engine, {
         generate: (request) => decoded(engine as TravelEngine, rooms, request),
@@ -142,6 +142,14 @@ async function openDecode(
 
 function heartbeatOf({ disaggregationHeartbeatInterval }: DisaggregationOptions) {
   return { interval: 1000 * disaggregationHeartbeatInterval, misses: MISSES };
+}
+
+function shownHosts(options: DisaggregationOptions): string {
+  const own = options.disaggregationBootstrapPort;
+  const shown = knownHosts(options).map(({ host, port = own }) => {
+    return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+  });
+  return shown.join(", ");
 }
 
 /** Bytes that pages take in one message at most. */

@@ -88,7 +88,7 @@ export function apart(prefill: Engine, decode: Engine): Apart {
     key: "k",
     times: TIMES,
     port: 8998,
-    hosts: ["127.0.0.1"],
+    hosts: [{ host: "127.0.0.1" }],
     connect: async () => {
       const [own, other] = channelPair();
       prefillRooms.accept(other);
