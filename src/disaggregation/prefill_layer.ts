@@ -55,7 +55,7 @@ async function* chunksOf(
   for (;;) {
     const next = await Promise.race([chunks.next(), skipped]);
     if (next === "skipped") {
-      yield skippedChunk(last);
+      yield skippedChunk(last, room);
       return;
     }
     if (next.done) return;
@@ -79,7 +79,8 @@ async function* chunksOf(
 }
 
 /** The last chunk of a request of which nothing was wanted. */
-function skippedChunk(last: GenerationChunk | undefined): GenerationChunk {
-  const begun = { requestId: "", promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
+function skippedChunk(last: GenerationChunk | undefined, room: PrefillRoom): GenerationChunk {
+  const { promptTokens } = room;
+  const begun = { requestId: room.name, promptTokens, completionTokens: 0, cachedTokens: 0 };
   return { ...begun, ...last, text: "", tokens: [], finish: FINISH };
 }

@@ -48,6 +48,7 @@ export class PrefillRoom implements PageTaker {
   /** Whether a decode server has opened it, though it may have left. */
   #isPaired = false;
   #digest: string | undefined;
+  #promptTokens = 0;
   /** The first page that is wanted. */
   #first: number | undefined;
   /** Messages with pages that are not in place yet. */
@@ -77,6 +78,11 @@ export class PrefillRoom implements PageTaker {
     return this.#state.name;
   }
 
+  /** Once it has been read. */
+  get promptTokens(): number {
+    return this.#promptTokens;
+  }
+
   get hasPeer(): boolean {
     return this.#isPaired;
   }
@@ -95,6 +101,7 @@ export class PrefillRoom implements PageTaker {
   }
 
   async begin(prompt: TravellingPrompt): Promise<number> {
+    this.#promptTokens = prompt.tokens.length;
     this.#digest = promptDigest(prompt.tokens);
     this.#compare();
     await this.#until(() => this.#first !== undefined);

@@ -148,7 +148,7 @@ export class PrefillRooms {
       link.pair(room, peer);
       return;
     }
-    const refuse = (problem: string) => link.say({ type: "failed", lease: peer.lease, problem });
+    const refuse = (problem: string) => link.refuse(peer.lease, problem);
     if (room !== undefined || this.#awaited.has(name)) {
       refuse("another decode server has opened the room");
       return;
@@ -197,6 +197,8 @@ class Link {
   readonly #options: LinkOptions;
   readonly #heartbeat: Heartbeat;
   readonly #rooms = new Map<number, PrefillRoom>();
+  /** Leases without a room, and what was said of them meanwhile. */
+  readonly #unpaired = new Map<number, DecodeMessage | undefined>();
   #expected: "hello" | "proof" | "rooms" = "hello";
   #nonces = { decode: "", prefill: newNonce() };
   #newestLease = -1;
@@ -230,6 +232,15 @@ class Link {
     const forget = () => this.#rooms.delete(peer.lease);
     room.over.then(forget, forget);
     room.pair(peer);
+    const said = this.#unpaired.get(peer.lease);
+    this.#unpaired.delete(peer.lease);
+    if (said !== undefined) this.#tell(room, said);
+  }
+
+  /** A lease gets no room. */
+  refuse(lease: number, problem: string): void {
+    this.#unpaired.delete(lease);
+    this.say({ type: "failed", lease, problem });
   }
 
   /** Ends the connection from this side. */
@@ -314,19 +325,28 @@ class Link {
       }
       this.#newestLease = message.lease;
       const { lease, digest, room } = message;
+      this.#unpaired.set(lease, undefined);
       const channel = { send: (sent: ChannelMessage) => this.#send(sent) };
       this.#options.onOpen(room, { channel, lease, digest });
       return;
     }
     if (!("lease" in message)) return;
-    const room = this.#rooms.get(message.lease);
-    if (message.type === "want") room?.want(message.first);
-    if (message.type === "taken") room?.taken();
-    if (message.type === "done") room?.skip();
+    const { lease } = message;
     if (message.type === "leave") {
-      room?.lose(message.problem);
-      this.#options.onLeave(message.lease);
+      this.#unpaired.delete(lease);
+      this.#rooms.get(lease)?.lose(message.problem);
+      this.#options.onLeave(lease);
+      return;
     }
+    const room = this.#rooms.get(lease);
+    if (room !== undefined) this.#tell(room, message);
+    else if (this.#unpaired.has(lease)) this.#unpaired.set(lease, message);
+  }
+
+  #tell(room: PrefillRoom, message: DecodeMessage): void {
+    if (message.type === "want") room.want(message.first);
+    if (message.type === "taken") room.taken();
+    if (message.type === "done") room.skip();
   }
 
   #send(message: ChannelMessage): void {

@@ -50,7 +50,7 @@ test("launch_router answers like its servers, and goes on when one is killed", a
 });
 
 test("options whose capability is missing are refused and named", async () => {
-  const { flags } = RESERVED_ROUTER_OPTIONS.pdDisaggregation;
+  const { flags } = RESERVED_ROUTER_OPTIONS.miniLb;
   const { code, stdout, stderr } = await wisp(["launch_router", flags[0]]);
   expect([code, stdout]).toEqual([2, ""]);
   expect(stderr).toBe(`Cannot use option ${flags[0]}: it is not supported yet\n`);

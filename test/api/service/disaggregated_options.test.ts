@@ -1,6 +1,6 @@
 /**
- * Specification 4.4: servers for prompts and servers for answers, which this one is not: what belongs
- * to them is refused and named, and what asks for nothing is not.
+ * Specification 4.4: a server that is neither one for prompts nor one for answers refuses and names what
+ * belongs to them, and not what asks for nothing.
  */
 import { describe, expect, test } from "vitest";
 import { createApp } from "../../../src/server/app.ts";
@@ -37,8 +37,6 @@ describe.each([
 });
 
 test.each([
-  [["--disaggregation-mode", "prefill"]],
-  [["--disaggregation-mode", "decode"]],
   [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
   [["--dp-size", "16"]],
   [["--moe-dense-tp-size", "2"]],

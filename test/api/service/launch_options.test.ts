@@ -58,7 +58,6 @@ describe("options whose capability is missing are refused and named", () => {
     [["--dp-size", "16"]],
     [["--enable-dp-attention"]],
     [["--enable-dp-lm-head"]],
-    [["--disaggregation-mode", "prefill"]],
     [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
     [["--moe-a2a-backend", "deepep"]],
     [["--ep-dispatch-algorithm", "dynamic"]],

@@ -71,7 +71,14 @@ describe("parseOptions", () => {
       ["--cuda-graph-bs", "1", "0"],
       "option --cuda-graph-bs 0: it must be a whole number, 1 or more",
     ],
-    [["--disaggregation-mode=prefill"], "--disaggregation-mode prefill: it is not supported yet"],
+    [
+      ["--disaggregation-mode=both"],
+      "--disaggregation-mode both: it must be null, prefill or decode",
+    ],
+    [
+      ["--disaggregation-transfer-backend", "ucx"],
+      "--disaggregation-transfer-backend ucx: it must be auto or websocket",
+    ],
     [["--tool-call-parser", "glm45"], "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3"],
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],
     [["--prot", "1"], "option --prot: there is no such option (did you mean --port?)"],
