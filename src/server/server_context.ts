@@ -39,6 +39,8 @@ export interface HealthOptions {
 /** What a server does that shares each request with another one. */
 export interface EngineRole {
   readonly name: DisaggregatedSide;
+  /** What it has of such requests now, and how many there were, by the names of the wire. */
+  counts(): Readonly<Record<string, number>>;
   /** The engine that does its part of requests, of which each has `bootstrap`. */
   over(engine: GenerationEngine): GenerationEngine;
 }

@@ -25,8 +25,6 @@ import { connectWebSocket } from "./web_socket_channel.ts";
 export interface OpenedRole extends EngineRole {
   /** Lines for the log, of which the last says where it listens. */
   readonly lines: readonly string[];
-  /** Rooms, leases without a request, and connections. */
-  counts(): Readonly<Record<string, number>>;
   close(): Promise<void>;
 }
 
@@ -98,7 +96,7 @@ async function openPrefill(
       layerOver(engine, {
         generate: (request) => prefilled(engine as TravelEngine, rooms, request),
       }),
-    counts: () => rooms.counts,
+    counts: () => ({ ...rooms.counts, ...rooms.totals }),
     close: async () => {
       rooms.close();
       await server.close();
@@ -135,7 +133,7 @@ async function openDecode(
       layerOver(engine, {
         generate: (request) => decoded(engine as TravelEngine, rooms, request),
       }),
-    counts: () => rooms.counts,
+    counts: () => ({ ...rooms.counts, ...rooms.totals }),
     close: async () => rooms.close(),
   };
 }

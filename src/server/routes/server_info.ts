@@ -40,7 +40,13 @@ function wireDefaults({ temperature, topP, topK, maxNewTokens }: SamplingParams)
 }
 
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
-export function serverInfo({ engine, rate, description, lifecycle }: ServerContext): Response {
+export function serverInfo({
+  engine,
+  rate,
+  description,
+  lifecycle,
+  role,
+}: ServerContext): Response {
   const status = engine.status();
   const { prefixStore, speculation } = status;
   const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
@@ -50,6 +56,7 @@ export function serverInfo({ engine, rate, description, lifecycle }: ServerConte
     status: lifecycle(),
     max_total_num_tokens: status.totalTokens,
     max_req_input_len: contextLength - 1,
+    ...(role && { disaggregation: role.counts() }),
     internal_states: [
       {
         healthy: status.healthy,
