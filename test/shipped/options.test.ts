@@ -323,6 +323,17 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     echoed(second, "speculative_ngram_max_match_window_size", 8),
   speculativeAdaptive: () => echoed(second, "speculative_adaptive", "off"),
   tpSize: () => echoed(second, "tp_size", 2),
+  // What they do is in disaggregation.test.ts.
+  disaggregationMode: () => refusedAtStart("--disaggregation-mode", "both"),
+  disaggregationBootstrapPort: () => echoed(second, "disaggregation_bootstrap_port", 8997),
+  disaggregationTransferBackend: () => refusedAtStart("--disaggregation-transfer-backend", "ucx"),
+  disaggregationKey: () => echoed(second, "disaggregation_key", undefined),
+  disaggregationPrefillHosts: () =>
+    refusedAtStart("--disaggregation-mode=decode", "--disaggregation-prefill-hosts", "10.0.0.1"),
+  disaggregationBootstrapTimeout: () => echoed(second, "disaggregation_bootstrap_timeout", 7),
+  disaggregationWaitingTimeout: () => echoed(second, "disaggregation_waiting_timeout", 8),
+  disaggregationHeartbeatInterval: () => echoed(second, "disaggregation_heartbeat_interval", 9),
+  numReservedDecodeTokens: () => echoed(second, "num_reserved_decode_tokens", 10),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),
   distInitAddr: () => second.sees(/Option --dist-init-addr changes nothing: one machine/),

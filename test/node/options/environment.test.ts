@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { environmentWarnings } from "../../../src/node/options/environment.ts";
 
 test.each([
-  ["SVC_MOONCAKE_TRANS_THREAD", "no cache is sent to other servers"],
   ["SVC_HACK_DEEPEP_NUM_SMS", "experts are not exchanged over a network"],
   ["SVC_HACK_DEEPEP_NEW_MODE", "experts are not exchanged over a network"],
   ["SVC_SET_CPU_AFFINITY", "use taskset or numactl"],

@@ -159,6 +159,8 @@ describe("wisp launch_router", () => {
   });
 });
 
+const PAIR = ["--pd-disaggregation", "--decode", "http://b:1"];
+
 describe("an option", () => {
   test.each(Object.values(RESERVED_ROUTER_OPTIONS))(
     "that does not exist yet is refused: $flags",
@@ -182,6 +184,23 @@ describe("an option", () => {
     [
       ["--policy", "power_of_two", "--worker-urls", "http://a:1"],
       "Power-of-two policy requires at least 2 workers",
+    ],
+    [["--prefill", "http://a:1"], "Cannot use option --prefill: it needs --pd-disaggregation"],
+    [["--pd-disaggregation"], "PD mode requires at least one prefill worker URL"],
+    [["--pd-disaggregation", "--prefill", "http://a:1"], "at least one decode worker URL"],
+    [
+      [...PAIR, "--prefill", "http://a:1", "x"],
+      "Invalid bootstrap port: x. Must be a number or 'none'",
+    ],
+    [[...PAIR, "--prefill", "http://a:1", "1", "2"], "Invalid bootstrap port: 2."],
+    [[...PAIR, "--prefill", "http://b:1"], "http://b:1: it is given twice"],
+    [
+      [...PAIR, "--prefill", "http://a:1", "none", "--decode-policy", "power_of_two"],
+      "Power-of-two policy for decode requires at least 2 decode workers",
+    ],
+    [
+      [...PAIR, "--prefill", "http://a:1", "--worker-urls", "http://c:1"],
+      "with --pd-disaggregation servers have roles",
     ],
     [["--cors-allowed-origins", "example.org"], "--allowed-origins example.org: it is no origin"],
     [["extra"], 'Cannot use argument "extra"'],

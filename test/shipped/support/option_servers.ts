@@ -57,6 +57,9 @@ export function secondArguments(): readonly string[] {
     ["--speculative-ngram-max-match-window-size", "8", "--speculative-adaptive", "off"],
     ["--speculative-accept-threshold-single", "0.9", "--speculative-accept-threshold-acc", "0.9"],
     ["--tp", "2", "--nnodes", "1", "--node-rank", "0", "--dist-init-addr", "127.0.0.1:20102"],
+    ["--disaggregation-bootstrap-port", "8997", "--disaggregation-bootstrap-timeout", "7"],
+    ["--disaggregation-waiting-timeout", "8", "--disaggregation-heartbeat-interval", "9"],
+    ["--num-reserved-decode-tokens", "10", "--disaggregation-key", "GROUP"],
     // What servers of one device do anyway.
     ["--dp", "1"],
     ["--disaggregation-mode", "null"],
