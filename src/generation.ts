@@ -4,6 +4,7 @@
  *
  * @module
  */
+import type { SharedRequest } from "./bootstrap.ts";
 import type { ChatMessage } from "./chat_message.ts";
 import type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
@@ -115,18 +116,8 @@ export function constraintsIn(params: SamplingParams): readonly ConstraintName[]
   return CONSTRAINTS.filter((name) => params[name] !== undefined && params[name] !== "");
 }
 
-/** Where the two servers that share a request meet. */
-export interface Bootstrap {
-  /** Of the prefill server's bootstrap port. Default: there is none, which a decode server refuses. */
-  readonly host?: string | undefined;
-  /** Default: the server's own. */
-  readonly port?: number | undefined;
-  /** Names the request on both servers; no other that lives has the same. */
-  readonly room: string;
-}
-
 /** One prompt, in exactly one of four forms. */
-export interface GenerationRequest {
+export interface GenerationRequest extends SharedRequest {
   /** Raw text. A beginning-of-sequence token is put in front when the tokenizer asks for it. */
   readonly prompt?: string;
   /** A conversation, rendered by the model's chat template. */
@@ -182,8 +173,6 @@ export interface GenerationRequest {
    * least 64, in whole blocks of 64. Refused by engines without a store. Default false.
    */
   readonly storePrefix?: boolean | number;
-  /** Of a request that a prefill and a decode server share; other servers take none. */
-  readonly bootstrap?: Bootstrap;
   /** Whether what is counted of requests counts this one, by those who watch the engine. Default true. */
   readonly isMeasured?: boolean;
   /** A whole number; of the requests that wait, those with a higher one start first. Default 0. */

@@ -16,6 +16,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const FLOORS: readonly (readonly string[])[] = [
   [
     ...["src/chat_message.ts", "src/profile.ts", "src/prefix_cache.ts", "src/logprobs.ts"],
+    "src/bootstrap.ts",
     "src/constraint.ts",
     "src/request_limits.ts",
     "src/speculation_figures.ts",

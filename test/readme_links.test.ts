@@ -43,11 +43,10 @@ function brokenLinks(document: Document): readonly string[] {
 
 /** Files and folders of ours in backquotes that do not exist. */
 function missingPaths(document: Document): readonly string[] {
-  const rooms = document.path === "docs/architecture.md" ? roomsOf(document) : [];
   const spans = [...proseOf(document).matchAll(/`([^`\s]+)`/g)].map(([, span]) => span!);
   return spans.filter((span) => {
     const [folder] = span.split("/");
-    if (rooms.includes(span) || /[*(){}<>$]/.test(span)) return false;
+    if (/[*(){}<>$]/.test(span)) return false;
     if (NAMED.includes(folder!)) return !existsSync(join(root, span)) && !isBench(span);
     return /^[\w/]+\.(ts|wgsl)$/.test(span) && !names.has(posix.basename(span));
   });
@@ -81,13 +80,6 @@ function isBench(span: string): boolean {
   return span.startsWith("bench/") && files.some((path) => path.startsWith(span));
 }
 
-/** Folders that docs/architecture.md keeps free. */
-function roomsOf({ text }: Document): readonly string[] {
-  const table = /^\| room \| for \|\n\|---\|---\|\n((?:\|.*\n)+)/m.exec(text)![1]!;
-  const cells = [...table.matchAll(/^\| (.*?) \|/gm)].map(([, cell]) => cell!);
-  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, room]) => room!));
-}
-
 test("README is at most 120 lines and 8 KiB", () => {
   expect(README.text.split("\n").length - 1).toBeLessThanOrEqual(120);
   expect(Buffer.byteLength(README.text)).toBeLessThanOrEqual(8192);
@@ -117,11 +109,6 @@ test("a link to a missing file or heading is found, and a missing folder", () =>
 
 describe("docs/architecture.md", () => {
   const page = PAGES.find(({ path }) => path === "docs/architecture.md")!;
-
-  test("rooms that are reserved are not there yet", () => {
-    const there = roomsOf(page).filter((room) => existsSync(join(root, room)));
-    expect(there).toEqual([]);
-  });
 
   test("every folder of the product has a line", () => {
     const table = page.text.slice(page.text.indexOf("## The folders"));

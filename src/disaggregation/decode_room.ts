@@ -18,6 +18,11 @@ export interface PrefillPeer {
   say(message: DecodeMessage): void;
 }
 
+/** Why there is none. */
+export interface LostPeer {
+  readonly lost: string;
+}
+
 export interface DecodeRoomOptions {
   readonly room: string;
   /** Of a request that asks for log-probabilities of its prompt. */
@@ -25,7 +30,7 @@ export interface DecodeRoomOptions {
   /** Milliseconds until all pages must be there, from when they are asked for. */
   readonly waitTimeout: number;
   /** Connects to the prefill server. */
-  readonly connect: () => Promise<PrefillPeer>;
+  readonly connect: () => Promise<PrefillPeer | LostPeer>;
   /** Called once, when it is over. `problem` where it has failed. */
   readonly onOver: (problem: string | undefined) => void;
 }
@@ -78,15 +83,16 @@ export class DecodeRoom implements PageSource {
   announce(prompt: TravellingPrompt): void {
     this.#prompt = prompt;
     const digest = promptDigest(prompt.tokens);
-    this.#options.connect().then(
-      (peer) => {
-        this.#peer = peer;
-        if (this.#state.isOver) return;
-        peer.say({ type: "open", lease: peer.lease, room: this.name, digest });
-        this.#tell();
-      },
-      (cause: unknown) => this.fail((cause as Error).message, cause),
-    );
+    void this.#options.connect().then((peer) => {
+      if ("lost" in peer) {
+        this.fail(peer.lost);
+        return;
+      }
+      this.#peer = peer;
+      if (this.#state.isOver) return;
+      peer.say({ type: "open", lease: peer.lease, room: this.name, digest });
+      this.#tell();
+    });
   }
 
   async *pages(first: number): AsyncGenerator<PageRun, void> {
@@ -120,9 +126,9 @@ export class DecodeRoom implements PageSource {
   }
 
   /** The prefill server is lost, has ended it, or says what it may not. */
-  fail(state: string, cause?: unknown): void {
+  fail(state: string): void {
     if (this.#state.isOver) return;
-    this.#error = new DisaggregationError(this.name, "prefill", state, { cause });
+    this.#error = new DisaggregationError(this.name, "prefill", state);
     this.#end(state, this.#error);
   }
 
@@ -130,7 +136,7 @@ export class DecodeRoom implements PageSource {
   take(run: PageRun): void {
     if (this.#state.isOver) return;
     if (this.#state.name === "bootstrapping" || this.#hasEnd) {
-      this.fail("pages have come that nobody has asked for");
+      this.fail("pages have come that were not asked for");
       return;
     }
     this.#state.advance("transferring");

@@ -4,11 +4,12 @@
  *
  * @module
  */
+import type { Bootstrap } from "../bootstrap.ts";
 import type { PageLayout } from "../cache/page_header.ts";
 import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
-import type { Bootstrap } from "../generation.ts";
+
 import type { Channel, ChannelMessage } from "./channel.ts";
-import { DecodeRoom, type PrefillPeer } from "./decode_room.ts";
+import { DecodeRoom, type LostPeer, type PrefillPeer } from "./decode_room.ts";
 import { isProof, newNonce, proofOf } from "./handshake.ts";
 import { Heartbeat, type HeartbeatOptions } from "./heartbeat.ts";
 import { MAX_ROOMS } from "./limits.ts";
@@ -143,8 +144,9 @@ class Link {
   readonly #options: DecodeRoomsOptions;
   readonly #onEnd: () => void;
   readonly #rooms = new Map<number, DecodeRoom>();
-  readonly #ready: Promise<void>;
-  #settle!: { resolve(): void; reject(error: Error): void };
+  /** Resolves once both ends know each other, or with why they never will. */
+  readonly #ready: Promise<string | undefined>;
+  #settle!: (lost: string | undefined) => void;
   #channel: Channel | undefined;
   #heartbeat: Heartbeat | undefined;
   #expected: "welcome" | "ready" | "rooms" = "welcome";
@@ -156,17 +158,14 @@ class Link {
     this.#address = address;
     this.#options = options;
     this.#onEnd = onEnd;
-    this.#ready = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject };
+    this.#ready = new Promise((resolve) => {
+      this.#settle = resolve;
     });
-    // Each room that waits is told by itself.
-    this.#ready.catch(() => {});
     const { connectTimeout } = options.times;
     const timer = setTimeout(() => {
       this.end(`no prefill server has answered within ${connectTimeout / 1000} s`);
     }, connectTimeout);
-    const stop = () => clearTimeout(timer);
-    this.#ready.then(stop, stop);
+    void this.#ready.then(() => clearTimeout(timer));
     options.connect(address.host, address.port).then(
       (channel) => this.#begin(channel),
       (error: Error) => this.#end(error.message),
@@ -177,10 +176,11 @@ class Link {
     return this.#expected === "rooms" && !this.#isOver;
   }
 
-  /** Gives a room a lease, once both ends know each other. */
-  async open(room: DecodeRoom): Promise<PrefillPeer> {
-    await this.#ready;
-    if (this.#isOver || room.isOver) throw new Error("the prefill server is lost");
+  /** Gives a room a lease, once both ends know each other; else says why there is none. */
+  async open(room: DecodeRoom): Promise<PrefillPeer | LostPeer> {
+    const lost = await this.#ready;
+    if (lost !== undefined) return { lost };
+    if (this.#isOver || room.isOver) return { lost: "the prefill server is lost" };
     const lease = this.#nextLease;
     this.#nextLease += 1;
     this.#rooms.set(lease, room);
@@ -223,7 +223,7 @@ class Link {
     this.#heartbeat?.stop();
     const { text } = this.#address;
     const lost = `Losing connection with prefill instance (bootstrap_addr: ${text}): ${reason}`;
-    this.#settle.reject(new Error(lost));
+    this.#settle(lost);
     this.#onEnd();
     for (const room of [...this.#rooms.values()]) room.fail(lost);
     this.#rooms.clear();
@@ -276,7 +276,7 @@ class Link {
       return;
     }
     this.#expected = "rooms";
-    this.#settle.resolve();
+    this.#settle(undefined);
     this.#options.onEvent?.(`Connected to prefill server ${this.#address.text}`);
   }
 

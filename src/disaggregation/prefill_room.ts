@@ -65,7 +65,7 @@ export class PrefillRoom implements PageTaker {
     this.over = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
-    // Who waits for it is told; nobody has to.
+    // Who waits for it is told; it is no fault where none does.
     this.over.catch(() => {});
     this.#limit(options.openTimeout, "decode", "no decode server has opened it");
   }

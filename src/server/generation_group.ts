@@ -3,13 +3,9 @@
  *
  * @module
  */
+import type { Bootstrap } from "../bootstrap.ts";
 import { InvalidRequestError } from "../errors.ts";
-import type {
-  Bootstrap,
-  GenerationChunk,
-  GenerationEngine,
-  GenerationRequest,
-} from "../generation.ts";
+import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../generation.ts";
 import { clientOf } from "../http/client_of.ts";
 import { jsonResponse } from "../http/long_json.ts";
 import { turns } from "../turns.ts";

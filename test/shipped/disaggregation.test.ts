@@ -66,7 +66,7 @@ test("a router of pairs answers like one server, and its clients are told when s
   for (let i = 0; i < 3; i++) expect(await tokensOf(router, text)).toEqual(right);
 
   // A server that is killed is one of two: its requests are sent to the other.
-  const long = "It was late, and nobody came. ".repeat(20);
+  const long = "It was late, and no one came. ".repeat(20);
   const asked = [1, 2, 3, 4].map((i) => tokensOf(router, `${i} ${long}`));
   first.server.process.kill("SIGKILL");
   const answers = await Promise.all(asked);

@@ -133,7 +133,7 @@ export async function runSchedule(
     connect: async () => {
       if (draw(8) === 0) {
         disturb();
-        throw new Error("nobody listens there");
+        throw new Error("no server listens there");
       }
       const wire = { timeline, delay: () => draw(40), isFrozen: false };
       const [own, other] = [new End(wire), new End(wire)];

@@ -63,7 +63,7 @@ export class PageArrivals {
     return this.#arriving.size;
   }
 
-  /** Whether pages are being written, which nobody else may have meanwhile. */
+  /** Whether pages are being written, which no other sequence may have meanwhile. */
   get isWriting(): boolean {
     for (const { isWriting } of this.#arriving.values()) if (isWriting) return true;
     return false;

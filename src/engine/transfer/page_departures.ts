@@ -96,7 +96,7 @@ export class PageDepartures {
     return this.#all.has(sequence) && finish !== null && finish.type !== "abort";
   }
 
-  /** Forgets a sequence, whose pages nobody takes any more. */
+  /** Forgets a sequence, whose pages are not taken any more. */
   forget(sequence: Sequence): void {
     const departure = this.#all.get(sequence);
     if (departure !== undefined) this.#end(departure);

@@ -32,7 +32,7 @@ export interface PageTaker {
    * Tells the prompt, before anything of it is computed.
    *
    * @returns Which page is the first that is wanted; one behind the last where none is.
-   * @throws when nobody takes them: the request ends with that.
+   * @throws when no engine takes them: the request ends with that.
    */
   begin(prompt: TravellingPrompt): Promise<number>;
   /** Resolves once more are taken. @throws when no more are: the request ends with that. */

@@ -27,7 +27,7 @@ export class TravellingPages {
     return { leaving: this.#departures.count, waiting, arriving };
   }
 
-  /** Whether pages are being written, which nobody else may have meanwhile. */
+  /** Whether pages are being written, which no other sequence may have meanwhile. */
   get isWriting(): boolean {
     return this.#arrivals.isWriting;
   }

@@ -76,7 +76,7 @@ async function openPrefill(
     },
     onEvent,
   });
-  // Without a key everybody who reaches it would be a decode server.
+  // Without a key whatever reaches it would be a decode server.
   const host = key === "" && !isLoopback(options.host) ? "127.0.0.1" : options.host;
   const server = await listenForDecode({
     host,
@@ -153,7 +153,7 @@ function shownHosts(options: DisaggregationOptions): string {
 /** Bytes that pages take in one message at most. */
 function maxFrame(layout: PageLayout): number {
   const ranks = (JSON.parse(layout.numerics) as { readonly ranks?: number }).ranks ?? 1;
-  const onePage = ranks * Math.max(...packedSizes(layout, 1));
+  const onePage = ranks * packedSizes(layout, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
 }
 

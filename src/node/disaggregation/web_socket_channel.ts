@@ -15,7 +15,7 @@ const LAST_WORDS = 500;
 const NORMAL = 1000;
 const REASON_BYTES = 120;
 
-/** The first messages come as soon as it is open, so they wait until somebody listens. */
+/** The first messages come as soon as it is open, so they wait until they are listened to. */
 export class WebSocketChannel implements Channel {
   readonly #socket: WebSocket;
   #events: ChannelEvents | undefined;
@@ -91,7 +91,7 @@ export interface ConnectOptions {
   readonly maxMessage: number;
 }
 
-/** @throws {Error} when nobody answers there. */
+/** @throws {Error} when no server answers there. */
 export function connectWebSocket(
   url: string,
   { timeout, maxMessage }: ConnectOptions,
@@ -109,7 +109,7 @@ export function connectWebSocket(
 }
 
 function problemOf(error: NodeJS.ErrnoException): string {
-  if (error.code === "ECONNREFUSED") return "nobody listens there";
+  if (error.code === "ECONNREFUSED") return "no server listens there";
   if (error.code === "ENOTFOUND") return "there is no such host";
   return error.message;
 }

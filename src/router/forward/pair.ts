@@ -128,7 +128,7 @@ function settled(work: Promise<Exclude<Settled, { error: unknown }>>): Promise<S
   return work.catch((error: unknown) => ({ error }));
 }
 
-/** Reads all of an answer of which nobody reads more than its beginning. */
+/** Reads all of an answer of which no more than its beginning counts. */
 async function kept(answer: UpstreamAnswer): Promise<Exclude<Settled, { error: unknown }>> {
   const pieces: Uint8Array[] = [];
   let length = 0;

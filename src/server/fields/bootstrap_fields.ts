@@ -7,17 +7,18 @@
  *
  * @module
  */
+
+import type { Bootstrap } from "../../bootstrap.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { Bootstrap } from "../../generation.ts";
 import { Fields, isObject, wrongType } from "../../http/fields.ts";
 
 const NAMES = ["bootstrap_host", "bootstrap_port", "bootstrap_room"] as const;
 
 /** UTF-16 units of a host's name. */
-const MAX_HOST = 255;
-const MAX_PORT = 65_535;
+const HOST_UNITS = 255;
+const LAST_PORT = 65_535;
 /** Rooms are numbers of 63 bits. */
-const MAX_ROOM = 2 ** 63;
+const ROOM_END = 2 ** 63;
 /** What others call a meeting that never takes place, which made answers of nothing. */
 const FAKE_HOST = "2.2.2.2";
 
@@ -61,12 +62,12 @@ type Given<T> = { readonly all: T | undefined } | { readonly list: readonly (T |
 function listOf<T>(
   fields: Fields,
   name: string,
-  require: (value: unknown, path: string) => T,
+  read: (value: unknown, path: string) => T,
 ): Given<T> {
   const value = fields.value(name);
-  if (!Array.isArray(value)) return { all: value === undefined ? undefined : require(value, name) };
+  if (!Array.isArray(value)) return { all: value === undefined ? undefined : read(value, name) };
   const list = value.map((one: unknown, i) =>
-    one === null ? undefined : require(one, `${name}[${i}]`),
+    one === null ? undefined : read(one, `${name}[${i}]`),
   );
   return { list };
 }
@@ -89,8 +90,8 @@ function placeOf<T>(
 
 function requireHost(value: unknown, path: string): string {
   if (typeof value !== "string") throw wrongType(path, "a string", value);
-  if (value === "" || value.length > MAX_HOST) {
-    const state = `it has ${value.length} characters, and a host's name has 1 to ${MAX_HOST}`;
+  if (value === "" || value.length > HOST_UNITS) {
+    const state = `it has ${value.length} characters, and a host's name has 1 to ${HOST_UNITS}`;
     throw new InvalidRequestError(`Cannot use ${path}: ${state}`, path);
   }
   if (value === FAKE_HOST) {
@@ -100,11 +101,11 @@ function requireHost(value: unknown, path: string): string {
 }
 
 function requirePort(value: unknown, path: string): number {
-  return requireWhole(value, path, { min: 1, max: MAX_PORT });
+  return requireWhole(value, path, { min: 1, max: LAST_PORT });
 }
 
 function requireRoom(value: unknown, path: string): string {
-  return String(BigInt(requireWhole(value, path, { min: 0, max: MAX_ROOM })));
+  return String(BigInt(requireWhole(value, path, { min: 0, max: ROOM_END })));
 }
 
 function requireWhole(
