@@ -10,7 +10,7 @@ export const NEVER_FAIL: readonly string[] = [
     ...["await Promise.resolve();", "await this.#runSteps();"],
     ...["await inFlight.drain();", "await inFlight.drain(); (2)"],
     ...["if (!(await model.isLost())) throw error;", "if (await model.isLost()) return;"],
-    "while (pages.borrowerCount > 0) await this.#news.wait();",
+    "while (pages.borrowerCount > 0 || travelling?.isWriting) await this.#news.wait();",
   ].map((line) => `src/engine/step/step_loop.ts: ${line}`),
   // How a device was lost, or that it was not after a while.
   "src/engine/load/load.ts: const loss = await lossOf(device);",
