@@ -35,6 +35,9 @@ const isOfImages = (site: string) =>
   VISION_MODEL === undefined && /image|vision|PromptEmbeddings.place/i.test(site);
 /** What ranks that are processes pass, tried in test/parallel/led_awaits.gpu.test.ts. */
 const OF_LED_RANKS = /^src\/engine\/ranks\/(rank_leader|follow_steps|order_channel)\.ts/;
+/** Of pages that travel between engines, tried in test/engine/transfer/travelling_awaits.gpu.test.ts. */
+const OF_TRAVELLING =
+  /^src\/engine\/(transfer\/|start_sequence\.ts: (await grammar|if \(!\(await travelling))/;
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "the way to another device, tried in test/engine/recovery_awaits.gpu.test.ts": [
@@ -367,7 +370,9 @@ test.skipIf(!fullTest || smallestCaseOnly)(
     const known = new Set(Object.values(ELSEWHERE).flat());
     const left = sources.sites.filter((site) => !counts.has(site) && !NEVER_FAIL.includes(site));
     const isKnown = (site: string) =>
-      known.has(site.slice("src/".length)) || isOfImages(site) || OF_LED_RANKS.test(site);
+      known.has(site.slice("src/".length)) ||
+      [OF_LED_RANKS, OF_TRAVELLING].some((of) => of.test(site)) ||
+      isOfImages(site);
     const unknown = left.filter((site) => !isKnown(site));
     const gone = [...known].filter((site) => !sources.sites.includes(`src/${site}`));
     const passedAll = [...known].filter((site) => counts.has(`src/${site}`));
