@@ -44,11 +44,11 @@ export class SequenceStarter {
     this.#requireEngine();
     live.add(sequence);
     const grammar = constraint && sequence.grammar!.open(grammars, constraint);
-    if (routes.pageSource !== undefined) return this.#bring(sequence, grammar, routes);
+    if (routes.pageSource !== undefined) return this.#bring(sequence, grammar, { routes, isOver });
     const preparations = [
       grammar,
       prefixes?.restore(sequence, () => !isOver()),
-      travelling?.depart(sequence, routes),
+      travelling?.depart(sequence, { routes, isOver }),
     ].filter((one) => one !== undefined);
     if (preparations.length > 0) {
       return Promise.all(preparations).then(() => {
@@ -63,11 +63,12 @@ export class SequenceStarter {
   async #bring(
     sequence: Sequence,
     grammar: Promise<void> | undefined,
-    routes: PageRoutes,
+    { routes, isOver }: Omit<Beginning, "constraint">,
   ): Promise<void> {
     const { travelling, loop } = this.#parts;
     await grammar;
     this.#requireEngine();
+    if (isOver()) return;
     if (!(await travelling?.arrive(sequence, routes))) return;
     sequence.announce();
     loop.start();

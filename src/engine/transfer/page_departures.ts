@@ -54,10 +54,11 @@ export class PageDepartures {
   }
 
   /** Resolves when pages of a new sequence are wanted: then it may be scheduled. */
-  async begin(sequence: Sequence, taker: PageTaker): Promise<void> {
+  async begin(sequence: Sequence, taker: PageTaker, isOver: () => boolean): Promise<void> {
     const { pageSize, scheduler } = this.#options;
     const prompt = travellingPrompt(sequence.tokens, pageSize);
     const first = await taker.begin(prompt);
+    if (isOver()) return;
     const progress = { computed: 0, retractions: 0, isOver: false };
     const departure: Departure = { sequence, taker, news: new WakeUp(), ...progress };
     const { signal } = taker;

@@ -48,8 +48,12 @@ export class TravellingPages {
   }
 
   /** Resolves when a sequence whose pages leave may be scheduled; undefined for one whose pages stay. */
-  depart(sequence: Sequence, { pageTaker }: PageRoutes): Promise<void> | undefined {
-    return pageTaker && this.#departures.begin(sequence, pageTaker);
+  depart(
+    sequence: Sequence,
+    { routes, isOver }: { readonly routes: PageRoutes; readonly isOver: () => boolean },
+  ): Promise<void> | undefined {
+    const { pageTaker } = routes;
+    return pageTaker && this.#departures.begin(sequence, pageTaker, isOver);
   }
 
   /**
