@@ -98,6 +98,7 @@ describe("a request of a pair", () => {
     const answer = await postTo(router.url, "/generate", { text: "a" });
     expect([answer.status, await answer.text()]).toEqual([400, '{"error":{"message":"no"}}']);
     await until(() => expect(isLeft(decode)).toBe(true));
+    expect(outcomes(router).filter(([, outcome]) => outcome === "failure")).toEqual([]);
   });
 
   test("blames the prefill server where the decode server says so", async () => {

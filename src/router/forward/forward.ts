@@ -203,15 +203,23 @@ class Exchange {
     const body = withBootstrap(plain, prefill, newRoom());
     bodies.of(this.#request).hold(plain.length + body.length);
     const [prefillFlight, flight] = [this.#send(prefill), this.#send(decode)];
+    let [isPrefilled, isDecided] = [false, false];
     try {
       const attempt = await askPair({
         upstream,
         prefill: this.#sentTo(prefill, body),
         decode: this.#sentTo(decode, body),
         signal: this.#signal.signal,
-        prefilled: (answer) => prefillFlight.end(answer && successOf(answer)),
+        prefilled: (answer) => {
+          isPrefilled = true;
+          if (answer !== undefined && answer.status < 400) prefillFlight.end("success");
+          else if (isDecided) prefillFlight.end();
+        },
       });
-      if (attempt.blamed === "prefill") prefillFlight.end("failure");
+      isDecided = true;
+      const isOver = isPrefilled || "error" in attempt || attempt.answer.status >= 400;
+      // Else the prefill server's part ends behind the beginning of the answer.
+      if (isOver) prefillFlight.end(attempt.blamed === "prefill" ? "failure" : undefined);
       if ("error" in attempt) {
         flight.end(attempt.blamed === "decode" ? "failure" : undefined);
         return { error: attempt.error };
@@ -344,11 +352,6 @@ function forbidsRetry({ headers }: UpstreamAnswer): boolean {
 function mayRetry(attempt: Attempt): boolean {
   if ("error" in attempt) return true;
   return RETRIED.includes(attempt.answer.status) && !forbidsRetry(attempt.answer);
-}
-
-/** Of a prefill server, whose failures are told by the attempt. */
-function successOf(answer: UpstreamAnswer): Outcome | undefined {
-  return answer.status < 400 ? "success" : undefined;
 }
 
 /** Answers to what a client did wrong are successes of the worker. */

@@ -95,8 +95,11 @@ async function ofPrefill(
   signal: AbortSignal,
 ): Promise<PairAttempt> {
   if ("error" in failed) return { error: workerError(failed.error), blamed: "prefill" };
-  if (failedSide(failed.answer) !== "decode") {
-    return { ...failed, of: "prefill", blamed: "prefill" };
+  const { answer } = failed;
+  if (failedSide(answer) !== "decode") {
+    // A client that did something wrong, or a server that is busy, is no failure.
+    const isFailure = answer.status >= 500 && answer.status !== 503;
+    return { ...failed, of: "prefill", blamed: isFailure ? "prefill" : undefined };
   }
   const decoded = await Promise.race([decoding, sleep(OWN_WORDS, signal).then(() => undefined)]);
   if (decoded === undefined) return { ...failed, of: "prefill", blamed: "decode" };
