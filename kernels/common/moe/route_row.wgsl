@@ -7,6 +7,10 @@
 // order of the floats, in which even NaN has its place (the last), so the ranks are always a
 // permutation.
 //
+// An expert may have several slots: which of them a row goes to stands in one of `tables` lists, one
+// behind the other in `placement`. The list is the row's in turn, or found by what the row has for the
+// expert, so that it is the same whatever else is in the batch.
+//
 // Needs ordered_bits.wgsl, the bindings `logits`, `bias`, `placement`, `chosen`, `weights` and
 // `hits`, the fields of `params` that moe/route has, and picked(row, expert), which is called for each
 // pick, shared ones too.
@@ -27,6 +31,11 @@ const GROUP_BY_BEST = 2u;
 const GROUPING = 1u;
 const BIAS = true;
 const NORMALIZE = true;
+const TABLES_IN_TURN = 0u;
+const TABLES_BY_LOGIT = 1u;
+const TABLES = 0u;
+// Choices are made up: a logit only says which of 256 numbers from 5 to 10 takes its place.
+const FAKE = false;
 const MIN_WEIGHT_SUM = 1e-20;
 
 var<workgroup> team_values: array<f32, WORKGROUP_SIZE>;
@@ -35,6 +44,26 @@ var<workgroup> scores: array<f32, TEAMS * MAX_EXPERTS>;
 var<workgroup> keys: array<u32, TEAMS * MAX_EXPERTS>;
 var<workgroup> group_keys: array<u32, TEAMS * MAX_GROUPS>;
 var<workgroup> picked_scores: array<f32, TEAMS * MAX_TOP_K>;
+
+// Looks random. (Finalizer of MurmurHash3, A. Appleby.)
+fn scrambled(value: u32) -> u32 {
+  var bits = (value ^ (value >> 16u)) * 0x85ebca6bu;
+  bits = (bits ^ (bits >> 13u)) * 0xc2b2ae35u;
+  return bits ^ (bits >> 16u);
+}
+
+fn logit_at(first: u32, e: u32) -> f32 {
+  let logit = logits[first + e];
+  if !FAKE { return logit; }
+  return 5.0 + f32(scrambled(bitcast<u32>(logit) + e) >> 24u) * (5.0 / 256.0);
+}
+
+// The slot that a row goes to for an expert.
+fn slot_of(row: u32, e: u32) -> u32 {
+  var table = row;
+  if TABLES == TABLES_BY_LOGIT { table = scrambled(bitcast<u32>(logits[row * params.stride + e])); }
+  return placement[(table % params.tables) * params.experts + e];
+}
 
 fn choice_of(e: u32) -> f32 {
   return bitcast<f32>(keys[e]);
@@ -82,7 +111,7 @@ fn route_row(row: u32, invocation: u32, is_own: bool) {
   var most = 0.0;
   if SCORING == SOFTMAX {
     most = NEGATIVE_MAX;
-    for (var e = lane; e < count; e += TEAM) { most = max(most, logits[first_logit + e]); }
+    for (var e = lane; e < count; e += TEAM) { most = max(most, logit_at(first_logit, e)); }
     team_values[invocation] = most;
     workgroupBarrier();
     most = largest_of_team(team);
@@ -91,7 +120,7 @@ fn route_row(row: u32, invocation: u32, is_own: bool) {
 
   var sum = 0.0;
   for (var e = lane; e < count; e += TEAM) {
-    let logit = logits[first_logit + e];
+    let logit = logit_at(first_logit, e);
     if SCORING == SOFTMAX {
       scores[own + e] = exp(logit - most);
       sum += scores[own + e];
@@ -148,9 +177,10 @@ fn route_row(row: u32, invocation: u32, is_own: bool) {
     if rank < params.top_k {
       picked_scores[first_pick + rank] = scores[own + e];
       if is_own {
-        chosen[first + rank] = placement[e];
+        let slot = slot_of(row, e);
+        chosen[first + rank] = slot;
         atomicAdd(&hits[e], 1u);
-        picked(row, placement[e]);
+        picked(row, slot);
       }
     }
   }

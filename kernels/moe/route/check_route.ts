@@ -5,7 +5,7 @@
  */
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import type { HostArrays } from "../../check.ts";
-import type { RouteOptions, RoutingRule } from "./route.ts";
+import type { RouteDispatch, RouteOptions, RoutingRule } from "./route.ts";
 
 export interface RouteShape extends RoutingRule {
   readonly rows: number;
@@ -18,6 +18,8 @@ export interface RouteShape extends RoutingRule {
   readonly offset?: number;
   /** Every other bias is NaN, from the first on. */
   readonly nans?: boolean;
+  /** Default: one table. */
+  readonly dispatch?: RouteDispatch;
 }
 
 export const V3 = {
@@ -43,7 +45,7 @@ function ranking(values: readonly number[]): number[] {
 
 /** `logits`, `bias`, `placement` and `hits` */
 export const randomLogits = (
-  { rows, experts, padding, step, offset = 0, nans = false }: RouteShape,
+  { rows, experts, padding, step, offset = 0, nans = false, dispatch }: RouteShape,
   random: () => number,
 ) => ({
   logits: Float32Array.from({ length: rows * (experts + padding) }, () => {
@@ -53,26 +55,53 @@ export const randomLogits = (
   bias: Float32Array.from({ length: experts }, (_, e) =>
     nans && e % 2 === 0 ? Number.NaN : random() - 0.5,
   ),
-  placement: Uint32Array.from({ length: experts }, (_, e) => (e * 5 + 3) % (experts + 7)),
+  placement: Uint32Array.from(
+    { length: experts * (dispatch?.tables ?? 1) },
+    (_, e) => (e * 5 + 3) % (experts + 7),
+  ),
   hits: Uint32Array.from({ length: experts }, (_, e) => e + 1),
 });
+
+/** A number that looks random, of the 32 bits of another. */
+function scrambled(value: number): number {
+  let bits = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return (bits ^ (bits >>> 16)) >>> 0;
+}
+
+const bitsOf = (value: number) => new Uint32Array(Float32Array.of(value).buffer)[0]!;
+
+/** What stands for the logit of an expert where choices are made up. */
+const madeUp = (logit: number, e: number) =>
+  5 + (scrambled((bitsOf(logit) + e) >>> 0) >>> 24) * (5 / 256);
+
+/** The table that a row takes for an expert. */
+function tableOf(
+  { tables, by }: RouteDispatch,
+  { row, logit }: { readonly row: number; readonly logit: number },
+): number {
+  return (by === "row" ? row : scrambled(bitsOf(logit))) % tables;
+}
 
 /** `chosen`, `weights` and `hits` */
 export function routedRows(shape: RouteShape, { logits, bias, placement, hits }: HostArrays) {
   const { rows, experts, padding, topK, groups = 1, keptGroups = groups, shared } = shape;
+  const { dispatch = { tables: 1, by: "row" } } = shape;
+  const isBiased = shape.biased && dispatch.fake !== true;
   const slots = topK + shared;
   const chosen = new Uint32Array(rows * slots);
   const weights = new Float64Array(rows * slots);
   const counts = Uint32Array.from(hits!);
   for (let r = 0; r < rows; r++) {
     const start = r * (experts + padding);
-    const row = Array.from(logits!.subarray(start, start + experts));
+    const given = logits!.subarray(start, start + experts);
+    const row = Array.from(given, (logit, e) => (dispatch.fake ? madeUp(logit, e) : logit));
     const most = Math.max(...row);
     const total = row.reduce((sum, logit) => sum + Math.exp(logit - most), 0);
     const scores = row.map((logit) =>
       shape.scoring === "softmax" ? Math.exp(logit - most) / total : 1 / (1 + Math.exp(-logit)),
     );
-    const choices = scores.map((score, e) => (shape.biased ? score + bias![e]! : score));
+    const choices = scores.map((score, e) => (isBiased ? score + bias![e]! : score));
     if (shape.grouping !== "none") {
       const size = experts / groups;
       const worth = Array.from({ length: groups }, (_, g) => {
@@ -86,7 +115,8 @@ export function routedRows(shape: RouteShape, { logits, bias, placement, hits }:
     const picks = ranking(choices).slice(0, topK);
     const sum = picks.reduce((added, e) => added + scores[e]!, 0);
     picks.forEach((e, k) => {
-      chosen[r * slots + k] = placement![e]!;
+      const table = tableOf(dispatch, { row: r, logit: given[e]! });
+      chosen[r * slots + k] = placement![table * experts + e]!;
       weights[r * slots + k] = (scores[e]! / (shape.normalize ? sum + 1e-20 : 1)) * shape.scaling;
       counts[e]! += 1;
     });

@@ -11,6 +11,9 @@ import {
 } from "./check_route.ts";
 import { route } from "./route.ts";
 
+const IN_TURN = { tables: 3, by: "row" } as const;
+const BY_LOGIT = { tables: 5, by: "logit" } as const;
+
 export default defineCheck<RouteShape>({
   name: "moe/route",
   cases: [
@@ -57,6 +60,29 @@ export default defineCheck<RouteShape>({
       step: 100,
       offset: -800,
     },
+    // Several slots of an expert, taken in turn and by logits; choices that are made up.
+    { ...V2, ...PLAIN, rows: 5, experts: 9, topK: 4, grouping: "none", dispatch: IN_TURN },
+    {
+      ...V2,
+      ...PLAIN,
+      rows: 5,
+      experts: 9,
+      topK: 4,
+      grouping: "none",
+      dispatch: BY_LOGIT,
+      padding: 3,
+    },
+    {
+      ...V3,
+      ...PLAIN,
+      rows: 5,
+      experts: 16,
+      topK: 4,
+      groups: 4,
+      keptGroups: 2,
+      biased: true,
+      dispatch: { ...BY_LOGIT, fake: true },
+    },
     {
       ...V3,
       rows: 64,
@@ -95,7 +121,32 @@ export default defineCheck<RouteShape>({
       with: "k + 1u < params.top_k; k++",
     },
     { name: "scaling is dropped", replace: "* params.scaling", with: "" },
-    { name: "placement is ignored", replace: "placement[e]", with: "e" },
+    {
+      name: "placement is ignored",
+      replace: "return placement[(table % params.tables) * params.experts + e]",
+      with: "return e",
+    },
+    { name: "there is one table", replace: "table % params.tables", with: "0u", case: 10 },
+    { name: "tables overlap", replace: "* params.experts + e", with: "+ e", case: 10 },
+    {
+      name: "tables are in turn",
+      replace: "table = scrambled",
+      with: "table = row; let _s = scrambled",
+      case: 11,
+    },
+    {
+      name: "all logits say the same table",
+      replace: "row * params.stride + e]))",
+      with: "e]))",
+      case: 11,
+    },
+    { name: "choices are not made up", replace: "if !FAKE", with: "if FAKE || true", case: 12 },
+    {
+      name: "made-up logits do not know their expert",
+      replace: "(logit) + e)",
+      with: "(logit))",
+      case: 12,
+    },
     { name: "shared experts start at 0", replace: "params.shared_first +", with: "0u +" },
     {
       name: "logits are read experts apart",

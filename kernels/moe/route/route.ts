@@ -18,6 +18,7 @@ export const ROUTE_PARAMS = [
   "kept_groups",
   "shared_first",
   "shared_count",
+  "tables",
   "scaling",
 ] as const;
 
@@ -32,6 +33,7 @@ const MAX_EXPERTS = 1024;
 const MAX_GROUPS = 64;
 const MAX_TOP_K = 64;
 const SCORINGS = { sigmoid: 0, softmax: 1 } as const;
+const TABLES = { row: 0, logit: 1 } as const;
 const GROUPINGS = { none: 0, twoBest: 1, best: 2 } as const;
 
 /** How a model picks experts. */
@@ -53,6 +55,19 @@ export interface RoutingRule {
   readonly scaling: number;
 }
 
+/** How rows share the slots of an expert that has several. */
+export interface RouteDispatch {
+  /** Of `placement`. */
+  readonly tables: number;
+  /** Whether rows take tables in turn, or each by its logit of the expert. */
+  readonly by: keyof typeof TABLES;
+  /**
+   * Whether experts are chosen by made-up logits between 5 and 10, without the bias: as evenly as a
+   * perfect balance would have it, and of no use otherwise. Default false.
+   */
+  readonly fake?: boolean;
+}
+
 export interface RouteOptions extends RoutingRule {
   /** `[rows, stride]` f32 */
   readonly logits: Tensor;
@@ -60,8 +75,10 @@ export interface RouteOptions extends RoutingRule {
   readonly stride?: number;
   /** `[experts]` f32, added to the scores for the choice only */
   readonly bias?: Tensor | undefined;
-  /** `[experts]` u32: logical expert -> physical expert */
+  /** `[tables, experts]` u32: logical expert -> physical expert */
   readonly placement: Tensor;
+  /** Default: one table for all rows. */
+  readonly dispatch?: RouteDispatch | undefined;
   /** Physical experts that every row uses, as its last slots, with weight 1. */
   readonly shared?: { readonly first: number; readonly count: number };
   /** `[rows, topK + shared]` u32: physical experts, best first */
@@ -105,12 +122,16 @@ export function routeTensors(
   return { logits, bias: bias ?? logits, placement, chosen, weights, hits };
 }
 
-export function routeConstants({ scoring, grouping, bias, normalize }: RouteOptions): Constants {
+export function routeConstants(options: RouteOptions): Constants {
+  const { scoring, grouping, bias, normalize, dispatch } = options;
+  const fake = dispatch?.fake === true;
   return {
     SCORING: SCORINGS[scoring],
     GROUPING: GROUPINGS[grouping],
-    BIAS: bias !== undefined,
+    BIAS: bias !== undefined && !fake,
     NORMALIZE: normalize,
+    TABLES: TABLES[dispatch?.by ?? "row"],
+    FAKE: fake,
   };
 }
 
@@ -127,6 +148,7 @@ export function routeParams(
     kept_groups: keptGroups,
     shared_first: shared.first,
     shared_count: shared.count,
+    tables: options.dispatch?.tables ?? 1,
     scaling,
   };
 }

@@ -2,7 +2,7 @@
 //
 //   logits     [rows, stride]   f32  read
 //   bias       [experts]        f32  read   BIAS: added to the score for the choice only
-//   placement  [experts]        u32  read   logical expert -> physical expert
+//   placement  [tables, experts] u32 read   logical expert -> physical expert
 //   chosen     [rows, slots]    u32  write  physical experts, best first, then the shared ones
 //   weights    [rows, slots]    f32  write  score without bias (NORMALIZE: over their sum) times
 //                                           `scaling`; 1 for shared experts
@@ -22,6 +22,7 @@ struct Params {
   kept_groups: u32,
   shared_first: u32,
   shared_count: u32,
+  tables: u32,
   scaling: f32,
 }
 

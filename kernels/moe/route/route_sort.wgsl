@@ -21,6 +21,7 @@ struct Params {
   kept_groups: u32,
   shared_first: u32,
   shared_count: u32,
+  tables: u32,
   scaling: f32,
   rows: u32,
   row_words: u32,
