@@ -14,6 +14,7 @@ import type { Dialect } from "../grammar/schema/dialect.ts";
 import type { DecodeImage } from "../images/coded_image.ts";
 import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";
+import type { ExpertOptions } from "../parallel/experts/expert_options.ts";
 import type { SpeculationOptions } from "../speculation/speculation_options.ts";
 import type { CreateGrammarService } from "./grammar/grammar_service.ts";
 import type { StartSizes } from "./load/start_sizes.ts";
@@ -60,6 +61,8 @@ export interface EngineOptions {
    * is for trying out what ranks of several devices will do. Default 1.
    */
   readonly tensorParallelSize?: number | undefined;
+  /** How a model's experts lie on its ranks. Never changes a bit, but where choices are made up. */
+  readonly experts?: ExpertOptions | undefined;
   /** Tokens of one sequence. Default, and at most: what the model is defined for. */
   readonly contextLength?: number | undefined;
   /**

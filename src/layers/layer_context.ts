@@ -6,6 +6,7 @@
 import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Communicator } from "../parallel/communicator.ts";
+import type { ExpertLayout } from "../parallel/experts/expert_layout.ts";
 import type { AttentionBackends } from "./attention/attention_backend.ts";
 import type { UnsharedParts } from "./ranks/unshared.ts";
 import type { MatrixFormats } from "./weights/matrix_format.ts";
@@ -25,6 +26,8 @@ export interface LayerContext {
   readonly formats: MatrixFormats;
   /** Which of how many ranks the layer is on, and how it reaches the others. */
   readonly communicator: Communicator;
+  /** How routed experts lie on the ranks. Default: a slot each, shared out where that is even. */
+  readonly expertLayout?: ExpertLayout | undefined;
   /** Takes note of what ranks cannot share. */
   readonly unshared?: UnsharedParts | undefined;
   /** Whether the inputs of quantized linears are rounded by rows, of which no rank may have a part. */

@@ -16,7 +16,7 @@ import type { Step } from "../layers/batch.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
-import { expertRanks, expertRun } from "../layers/moe/experts.ts";
+import { expertLayout } from "../layers/moe/experts.ts";
 import { OutputHead } from "../layers/ranks/output_head.ts";
 import { cutProblem, specOnRank, wholeSpec } from "../layers/ranks/rank_specs.ts";
 import { RankSums } from "../layers/ranks/rank_sums.ts";
@@ -103,10 +103,12 @@ export class Decoder implements Model {
     const expert = /\.mlp\.experts\.(\d+)\./.exec(name)?.[1];
     const { experts } = this.#shape;
     if (expert === undefined || experts === undefined) return false;
-    const ranks = expertRanks(this.#options.communicator, experts.routed);
-    const { first, count } = expertRun(ranks, experts.routed);
+    const layer = layerIndex(name)!;
+    const placed =
+      layer < this.#shape.layers ? this.#options : { ...this.#options, expertLayout: undefined };
+    const { rank } = this.#options.communicator;
     const number = Number(expert);
-    return number < experts.routed && (number < first || number >= first + count);
+    return number < experts.routed && !expertLayout(placed, experts).holds(number, layer, rank);
   }
 
   get weightFormats(): ReadonlyMap<WeightDtype, MatrixFormat> {

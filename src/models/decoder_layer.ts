@@ -12,12 +12,13 @@ import type { Step } from "../layers/batch.ts";
 import type { Embedding } from "../layers/embedding.ts";
 import { Mlp } from "../layers/mlp.ts";
 import type { MoeBinding } from "../layers/moe/expert_halves.ts";
-import { expertRanks } from "../layers/moe/experts.ts";
+import { expertLayout } from "../layers/moe/experts.ts";
 import { Moe } from "../layers/moe/moe.ts";
 import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
 import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
+import { ExpertLayout } from "../parallel/experts/expert_layout.ts";
 import type { DecoderForms } from "./decoder_launches.ts";
 import { compileNorm, type DecoderRows, type Pending, residualOf } from "./decoder_rows.ts";
 import type { AttendLayer, DecoderShape } from "./decoder_shape.ts";
@@ -33,7 +34,7 @@ export interface DecoderLayer {
 /** @param made `isSparse`: whether it has experts. */
 export function createLayer(
   options: ModelOptions,
-  { hiddenSize, mlp, experts }: DecoderShape,
+  { hiddenSize, layers, mlp, experts }: DecoderShape,
   made: {
     readonly index: number;
     readonly attention: DecoderLayer["attention"];
@@ -41,6 +42,8 @@ export function createLayer(
   },
 ): DecoderLayer {
   const name = `model.layers.${made.index}`;
+  // Layers behind the last are a draft module's, which has no copies.
+  const placed = made.index < layers ? options : { ...options, expertLayout: undefined };
   const norm = (which: string) =>
     vectorWeight(options.memory, `${name}.${which}.weight`, hiddenSize);
   return {
@@ -49,7 +52,7 @@ export function createLayer(
     feedForwardNorm: norm("post_attention_layernorm"),
     feedForward:
       made.isSparse && experts !== undefined
-        ? { experts: new Moe(options, experts, `${name}.mlp`) }
+        ? { experts: new Moe(placed, experts, `${name}.mlp`) }
         : { dense: new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp }) },
   };
 }
@@ -189,17 +192,22 @@ function compileExperts(
 }
 
 function moeBinding(
-  { memory, maxRows, communicator }: ModelOptions,
+  options: ModelOptions,
   shape: MoeShape,
   { rows, device }: { readonly rows: DecoderRows; readonly device: GPUDevice },
 ) {
+  const { memory, maxRows, communicator } = options;
   const { hiddenStride: stride } = rows;
-  const scratch = allocateMoeScratch(memory, shape, { maxRows, hiddenStride: stride });
+  const layout = expertLayout(options, shape);
+  const { slots: routedSlots } = layout;
+  const sizes = { maxRows, hiddenStride: stride, routedSlots };
+  const scratch = allocateMoeScratch(memory, shape, sizes);
   const { experts, output } = scratch;
-  const { routed, perToken, shared } = shape;
+  const { perToken, shared } = shape;
   const maxPairs = maxRows * (perToken + shared);
-  const meeting = { device, memory, communicator, routed, maxPairs, experts, output, stride };
-  const isShared = expertRanks(communicator, routed).size > 1;
+  const meeting = { device, memory, communicator, maxPairs, experts, output, stride };
+  // A draft module's experts may be shared out where the others are not.
+  const isShared = layout.isShared || ExpertLayout.plain(communicator, shape.routed).isShared;
   const exchange = isShared ? new SlotExchange(meeting) : undefined;
   return { ...rows, scratch, exchange };
 }

@@ -105,7 +105,13 @@ export type AttentionFacts =
 export interface ModelFacts {
   readonly attention: AttentionFacts;
   readonly experts:
-    | { readonly routed: number; readonly perToken: number; readonly shared: number }
+    | {
+        readonly routed: number;
+        readonly perToken: number;
+        readonly shared: number;
+        /** Groups that the router tells apart; 1 for none. */
+        readonly groups: number;
+      }
     | undefined;
   /** Whether the token table is the output head too. */
   readonly tiedEmbeddings: boolean;

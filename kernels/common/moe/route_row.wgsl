@@ -7,9 +7,8 @@
 // order of the floats, in which even NaN has its place (the last), so the ranks are always a
 // permutation.
 //
-// An expert may have several slots: which of them a row goes to stands in one of `tables` lists, one
-// behind the other in `placement`. The list is the row's in turn, or found by what the row has for the
-// expert, so that it is the same whatever else is in the batch.
+// An expert may have several slots: `placement` has `tables` lists of one each. Rows take lists in turn,
+// or by their logit of the expert, whatever else is in the batch.
 //
 // Needs ordered_bits.wgsl, the bindings `logits`, `bias`, `placement`, `chosen`, `weights` and
 // `hits`, the fields of `params` that moe/route has, and picked(row, expert), which is called for each
@@ -31,10 +30,9 @@ const GROUP_BY_BEST = 2u;
 const GROUPING = 1u;
 const BIAS = true;
 const NORMALIZE = true;
-const TABLES_IN_TURN = 0u;
 const TABLES_BY_LOGIT = 1u;
 const TABLES = 0u;
-// Choices are made up: a logit only says which of 256 numbers from 5 to 10 takes its place.
+// Made-up choices: a logit says which of 256 numbers from 5 to 10 takes its place.
 const FAKE = false;
 const MIN_WEIGHT_SUM = 1e-20;
 
@@ -53,9 +51,8 @@ fn scrambled(value: u32) -> u32 {
 }
 
 fn logit_at(first: u32, e: u32) -> f32 {
-  let logit = logits[first + e];
-  if !FAKE { return logit; }
-  return 5.0 + f32(scrambled(bitcast<u32>(logit) + e) >> 24u) * (5.0 / 256.0);
+  if !FAKE { return logits[first + e]; }
+  return 5.0 + f32(scrambled(bitcast<u32>(logits[first + e]) + e) >> 24u) * (5.0 / 256.0);
 }
 
 // The slot that a row goes to for an expert.

@@ -143,8 +143,8 @@ export default defineCheck<RouteShape>({
     { name: "choices are not made up", replace: "if !FAKE", with: "if FAKE || true", case: 12 },
     {
       name: "made-up logits do not know their expert",
-      replace: "(logit) + e)",
-      with: "(logit))",
+      replace: "(logits[first + e]) + e)",
+      with: "(logits[first + e]))",
       case: 12,
     },
     { name: "shared experts start at 0", replace: "params.shared_first +", with: "0u +" },

@@ -67,6 +67,9 @@ function named(error: unknown, { name }: WeightSource): unknown {
   return new CheckpointError(`draft model ${name}`, error.message, undefined, { cause: error });
 }
 
+/** What options say of experts is of the target's. */
+const ALONE = { expertLayout: undefined };
+
 /**
  * Reads no weight and allocates nothing.
  *
@@ -82,7 +85,7 @@ export function prepareDraft(
   const cut = cutOf(definition.shape, shape);
   const memory = new DeviceMemory(limits);
   // Nothing that is counted depends on the capacity.
-  const counted = { ...options, memory, formats: formats(), prefillCapacity: 0 };
+  const counted = { ...options, ...ALONE, memory, formats: formats(), prefillCapacity: 0 };
   try {
     const measured = definition.create(counted, shape);
     checkpoint.check(measured.specs, { ignored: (name) => measured.ignores(name) });
@@ -95,6 +98,7 @@ export function prepareDraft(
     weightBytes: memory.bytes("weights"),
     cut,
     create: (own) => definition.create({ ...own, formats: formats() }, shape),
+    create: (own) => definition.create({ ...own, ...ALONE, formats: formats() }, shape),
   };
 }
 

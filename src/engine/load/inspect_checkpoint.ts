@@ -64,7 +64,7 @@ export interface CheckpointReport {
   /** Positions that the model is defined for. */
   readonly contextLength: number;
   readonly vocabularySize: number;
-  readonly experts: ModelFacts["experts"];
+  readonly experts: Omit<NonNullable<ModelFacts["experts"]>, "groups"> | undefined;
   readonly tiedEmbeddings: boolean;
   /** Layers that predict the token after the next, which `speculation` can draft with; 0 for none. */
   readonly draftLayers: number;

@@ -29,6 +29,8 @@ import {
 } from "../../models/model.ts";
 import type { CreateOptions } from "../../models/model_options.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
+import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
+import { layoutOf } from "../../parallel/experts/expert_options.ts";
 import { draftRowBytes, requireDrafts } from "../draft_model/draft_limits.ts";
 import { openDraft, type PreparedDraft, prepareDraft } from "../draft_model/prepare_draft.ts";
 import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
@@ -67,6 +69,8 @@ export interface PreparedLoad {
   readonly memoryBudget: MemoryBudget;
   /** What the caller is told of this. */
   readonly startSizes: StartSizes;
+  /** How its experts lie on the ranks, where options say so. */
+  readonly expertLayout: ExpertLayout | undefined;
   /** Of the tensors of a step. */
   readonly sizes: BatchLimits;
   /** Lays the model out in memory. */
@@ -103,6 +107,7 @@ export async function prepareLoad(
 
   const modelOptions = {
     ...options,
+    expertLayout: placedExperts(definition, given),
     maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
     drafts: maxDrafts > 0 && opened === undefined,
   };
@@ -117,9 +122,8 @@ export async function prepareLoad(
   const counted = { ...widest, weightBytes, cache: cacheShape, draft };
   const memoryBudget = budgetModel(fitted, counted);
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
-  const { maxLogitRows } = given;
   const sizes = {
-    ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows }),
+    ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows: given.maxLogitRows }),
     maxTreeNodes,
     draftCut: draft?.cut,
   };
@@ -144,6 +148,7 @@ export async function prepareLoad(
     tuning: isPlain ? withoutStaged(tuning) : tuning,
     sizes,
     create: (context) => definition.create({ ...bound, ...context, formats: formats() }),
+    expertLayout: modelOptions.expertLayout,
   };
 }
 
@@ -157,6 +162,14 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   const { maxDrafts: asked = wanted.draftSteps } = given;
   const maxDrafts = requireDrafts(definition, { maxDrafts: asked, draft: opened });
   return { ...defined, opened, wanted, maxDrafts };
+}
+
+/** How the experts of the model lie on its ranks, where options say so. */
+function placedExperts(
+  { facts: { experts }, shape: { layers } }: ModelDefinition,
+  { experts: asked, communicator = ONE_RANK }: LoadOptions,
+): ExpertLayout | undefined {
+  return layoutOf(asked, experts && { ...experts, layers }, communicator);
 }
 
 /** The model in a ledger, whose weights the checkpoint has. */

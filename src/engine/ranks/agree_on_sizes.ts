@@ -12,7 +12,7 @@ import { coinThresholds } from "../resolve_speculation.ts";
 /** @throws {GroupError} on every rank, when one of them is about to load something else. */
 export function agreeOnSizes(
   communicator: Communicator,
-  { definition, options, oneForm, memoryBudget, sizes, draft }: PreparedLoad,
+  { definition, options, oneForm, memoryBudget, sizes, draft, expertLayout }: PreparedLoad,
   { quantization = "as published", numericClass = "auto" }: LoadOptions,
 ): Promise<void> {
   return agree(communicator, "what they load", {
@@ -32,6 +32,7 @@ export function agreeOnSizes(
     draftTree: JSON.stringify(sizes.tree ?? {}),
     draftWeightBytes: draft?.weightBytes ?? 0,
     maxTreeNodes: sizes.maxTreeNodes ?? 0,
+    experts: expertLayout?.asText ?? "as they come",
     acceptThresholds: JSON.stringify(coinThresholds(options) ?? {}),
   });
 }

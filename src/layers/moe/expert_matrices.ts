@@ -5,13 +5,8 @@
  */
 import type { ExpertWeights } from "../../../kernels/linear/linear_layout.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { SlotRun } from "../../parallel/experts/expert_layout.ts";
 import { MatrixPlace, type MatrixShape, placeBytes } from "../weights/matrix_place.ts";
-
-/** Neighbouring physical experts. */
-export interface ExpertRun {
-  readonly first: number;
-  readonly count: number;
-}
 
 export class ExpertMatrices {
   readonly weights: ExpertWeights;
@@ -22,7 +17,7 @@ export class ExpertMatrices {
   constructor(
     memory: DeviceMemory,
     label: string,
-    shape: MatrixShape & { readonly total: number; readonly runs: readonly ExpertRun[] },
+    shape: MatrixShape & { readonly total: number; readonly runs: readonly SlotRun[] },
   ) {
     const { total, runs, format, columns, parts, layout } = shape;
     const { dtype, groupColumns } = format;
@@ -66,7 +61,7 @@ export class ExpertMatrices {
 }
 
 /** The same experts in runs of at most so many. */
-function cutRuns(runs: readonly ExpertRun[], most: number): ExpertRun[] {
+function cutRuns(runs: readonly SlotRun[], most: number): SlotRun[] {
   return runs.flatMap(({ first, count }) =>
     Array.from({ length: Math.ceil(count / most) }, (_, i) => ({
       first: first + i * most,

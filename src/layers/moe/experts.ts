@@ -8,8 +8,9 @@
  * @module
  */
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
-import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import { type Communicator, ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
+import { layerIndex, type WeightSpec } from "../../checkpoint/weight_spec.ts";
+import { ONE_RANK } from "../../parallel/communicator.ts";
+import { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { LayerContext } from "../layer_context.ts";
 import { gateUpFormat, Mlp } from "../mlp.ts";
 import { wholeSpec } from "../ranks/rank_specs.ts";
@@ -18,12 +19,12 @@ import { mergeSpecs } from "../weights/destinations.ts";
 import { type MatrixFormat, sameStorage } from "../weights/matrix_format.ts";
 import type { MatrixSource } from "../weights/matrix_source.ts";
 import { matrixSpecs } from "../weights/matrix_specs.ts";
-import { ExpertMatrices, type ExpertRun } from "./expert_matrices.ts";
+import { ExpertMatrices } from "./expert_matrices.ts";
 import { MXFP4_FORMAT, mxfp4Specs } from "./mxfp4_experts.ts";
 
 export interface ExpertsShape {
   readonly hiddenSize: number;
-  /** On all ranks together: each has a run of them. */
+  /** On all ranks together: see `ExpertLayout`. */
   readonly routed: number;
   /** Every rank has all of them. */
   readonly shared: number;
@@ -34,17 +35,12 @@ export interface ExpertsShape {
 
 type Half = "gate_proj" | "up_proj" | "down_proj";
 
-/** The ranks that share the routed experts: all of the group, where each gets as many. */
-export function expertRanks(communicator: Communicator, routed: number): Communicator {
-  return countProblem(communicator, { count: routed, dimension: "experts" }) === undefined
-    ? communicator
-    : ONE_RANK;
-}
-
-/** The routed experts of a rank: a run of neighbours. */
-export function expertRun({ rank, size }: RankOf, routed: number): ExpertRun {
-  const count = routed / size;
-  return { first: rank * count, count };
+/** How the routed experts of a model lie on the ranks of its group. */
+export function expertLayout(
+  { communicator, expertLayout }: Pick<LayerContext, "communicator" | "expertLayout">,
+  { routed }: Pick<ExpertsShape, "routed">,
+): ExpertLayout {
+  return expertLayout ?? ExpertLayout.plain(communicator, routed);
 }
 
 export class Experts {
@@ -57,28 +53,34 @@ export class Experts {
   readonly sharedSlots: number;
   readonly #context: LayerContext;
   readonly #shape: ExpertsShape;
-  readonly #routed: ExpertRun;
+  /** Slots of routed experts on all ranks; those of shared ones follow. */
+  readonly #routedSlots: number;
+  /** This rank's, by the expert that they hold. */
+  readonly #slotsOf: ReadonlyMap<number, readonly number[]>;
 
   /** @param name Prefix of the layer's tensors, "model.layers.3.mlp". */
   constructor(context: LayerContext, shape: ExpertsShape, name: string) {
-    const { memory, layout, formats } = context;
+    const { memory, layout, formats, communicator } = context;
     const { hiddenSize, routed, shared, intermediate, stackedMxfp4 = false } = shape;
+    const placed = expertLayout(context, shape);
     this.#context = context;
     this.#shape = shape;
+    this.#routedSlots = placed.slots;
+    this.#slotsOf = placed.slotsByExpert(layerIndex(`${name}.`) ?? 0, communicator.rank);
     const first = `${name}.experts.0`;
     const stacked = stackedMxfp4 ? formats.use(MXFP4_FORMAT) : undefined;
     const gateUpKept = stacked ?? gateUpFormat(formats, first).format;
     const downKept = stacked ?? formats.linear(`${first}.down_proj`);
     const whole = shared > 0 && !this.#canCut(name, gateUpKept, downKept);
-    const problem = countProblem(context.communicator, { count: routed, dimension: "experts" });
-    const communicator = ranksFor(context, { name: `${name}.experts`, problem });
-    this.#routed = expertRun(communicator, routed);
+    if (!placed.isShared) {
+      const problem = countProblem(communicator, { count: placed.slots, dimension: "experts" });
+      ranksFor(context, { name: `${name}.experts`, problem });
+    }
     const cut = whole ? 0 : shared;
-    const runs =
-      communicator.size === 1
-        ? [{ first: 0, count: routed + cut }]
-        : [this.#routed, { first: routed, count: cut }];
-    const common = { total: routed + cut, runs, layout, bias: stackedMxfp4 };
+    const runs = placed.isShared
+      ? [placed.runOf(communicator.rank), { first: placed.slots, count: cut }]
+      : [{ first: 0, count: placed.slots + cut }];
+    const common = { total: placed.slots + cut, runs, layout, bias: stackedMxfp4 };
     this.gateUp = new ExpertMatrices(memory, `${name} experts gate and up`, {
       ...common,
       format: gateUpKept,
@@ -101,7 +103,7 @@ export class Experts {
       ...(stackedMxfp4
         ? mxfp4Specs(
             `${name}.experts`,
-            { total: routed, first: this.#routed.first },
+            { total: routed, slotsOf: this.#slotsOf },
             { gateUp: this.gateUp, down: this.down, uploads: context.uploads },
           )
         : this.#routedSpecs(name)),
@@ -124,21 +126,19 @@ export class Experts {
   }
 
   #routedSpecs(name: string): WeightSpec[] {
-    const { first, count } = this.#routed;
-    return Array.from({ length: count }, (_, i) => {
-      const e = first + i;
-      return (["gate_proj", "up_proj", "down_proj"] as const).flatMap((half) =>
-        this.#specs(`${name}.experts.${e}`, half, e),
-      );
-    }).flat();
+    return Array.from(this.#slotsOf, ([expert, slots]) =>
+      (["gate_proj", "up_proj", "down_proj"] as const).flatMap((half) =>
+        mergeSpecs(slots.map((slot) => this.#specs(`${name}.experts.${expert}`, half, slot))),
+      ),
+    ).flat();
   }
 
   /** The checkpoint holds all shared experts as one wide MLP: a slice of it is one of them. */
   #sharedSpecs(name: string): WeightSpec[] {
-    const { routed, shared } = this.#shape;
+    const { shared } = this.#shape;
     const slices = (half: Half) =>
       Array.from({ length: shared }, (_, i) =>
-        this.#specs(`${name}.shared_experts`, half, routed + i, i),
+        this.#specs(`${name}.shared_experts`, half, this.#routedSlots + i, i),
       );
     return (["gate_proj", "up_proj", "down_proj"] as const).flatMap((half) =>
       mergeSpecs(slices(half)),
@@ -146,11 +146,11 @@ export class Experts {
   }
 
   /** @param slice Which of the shared experts it is. Default: a routed one, with tensors of its own. */
-  #specs(module: string, half: Half, expert: number, slice?: number): WeightSpec[] {
+  #specs(module: string, half: Half, slot: number, slice?: number): WeightSpec[] {
     const { shared, hiddenSize, intermediate } = this.#shape;
     const { formats, uploads } = this.#context;
     const down = half === "down_proj";
-    const place = (down ? this.down : this.gateUp).places.get(expert)!;
+    const place = (down ? this.down : this.gateUp).places.get(slot)!;
     const name = `${module}.${half}`;
     const own = formats.linear(name);
     const { format } = place.shape;

@@ -4,8 +4,8 @@
  *
  * Shared experts are further slots of weight 1 behind the routed ones. Where they cannot be cut
  * into experts of their own (their blocks overlap, their dtype is another) they stay one wide MLP
- * that fills one slot. `placement` maps a logical expert to the physical slot whose weights it runs
- * on, and `hits` counts choices.
+ * that fills one slot. `placement` maps a logical expert to the physical slots whose weights it runs
+ * on, of which rows take one each, and `hits` counts choices.
  *
  * Source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 2.1.2.
  *
@@ -16,10 +16,11 @@ import { linear } from "../../../kernels/linear/linear.ts";
 import type { LinearWeight } from "../../../kernels/linear/linear_layout.ts";
 import type { TileGrids } from "../../../kernels/moe/experts/expert_tiles.ts";
 import type { RoutingRule } from "../../../kernels/moe/route/route.ts";
-import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
+import { layerIndex, type WeightSpec } from "../../checkpoint/weight_spec.ts";
 import type { Plan, RecordLaunches } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
+import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { Step } from "../batch.ts";
 import { type AddsRows, matrixRows } from "../block_rows.ts";
 import { addLaunches } from "../launches/launch_list.ts";
@@ -37,7 +38,7 @@ import { allocateMatrix } from "../weights/matrix_place.ts";
 import { matrixSpecs } from "../weights/matrix_specs.ts";
 import { type VectorWeight, vectorWeight } from "../weights/vector_weight.ts";
 import { ExpertHalves, type MoeBinding, type MoeParts } from "./expert_halves.ts";
-import { Experts } from "./experts.ts";
+import { Experts, expertLayout } from "./experts.ts";
 import type { MoeShape } from "./moe_scratch.ts";
 import { bindRouting, type Routing } from "./routing.ts";
 
@@ -64,7 +65,9 @@ export class Moe {
   readonly #parts: MoeParts;
   readonly #router: LinearWeight;
   readonly #bias: VectorWeight | undefined;
-  /** `[routed]` u32: the physical expert of each logical one */
+  readonly #layout: ExpertLayout;
+  readonly #layer: number;
+  /** `[tables, routed]` u32: the physical expert of each logical one */
   readonly #placement: Tensor;
   /** `[routed]` u32: how often each logical expert was chosen */
   readonly #hits: Tensor;
@@ -89,9 +92,12 @@ export class Moe {
         : undefined;
     const experts = new Experts(context, shape, name);
     this.slots = perToken + experts.sharedSlots;
-    const expertCount = routed + experts.sharedSlots;
+    this.#layout = expertLayout(context, shape);
+    this.#layer = layerIndex(`${name}.`) ?? 0;
+    const expertCount = this.#layout.slots + experts.sharedSlots;
     this.#parts = { name, memory, shape, experts, slots: this.slots, expertCount };
-    this.#placement = memory.allocate("weights", routed * 4, `${name} placement`);
+    const { count } = this.#layout.tablesOf(this.#layer);
+    this.#placement = memory.allocate("weights", count * routed * 4, `${name} placement`);
     this.#hits = memory.allocate("activations", routed * 4, `${name} hits`);
     this.specs = [
       ...matrixSpecs(router.place, 0, { name: routerModule, split: "none" }),
@@ -106,16 +112,15 @@ export class Moe {
    *
    * @returns In which steps slots are combined and added to the residual stream already.
    */
-  compile(plan: Plan<Step>, binding: MoeBinding): AddsRows {
+  compile(plan: Plan<Step>, given: MoeBinding): AddsRows {
+    const layout = this.#layout;
+    const exchange = layout.isShared ? given.exchange : undefined;
+    const binding = { ...given, exchange };
     const { scratch, hiddenStride } = binding;
     const { name, memory, shape, experts } = this.#parts;
-    const { routed, perToken } = shape;
+    const { perToken } = shape;
     const { slots } = this;
-    memory.write(
-      this.#placement,
-      0,
-      Uint32Array.from({ length: routed }, (_, i) => i),
-    );
+    memory.write(this.#placement, 0, layout.tablesOf(this.#layer).slots);
     const isAdded = this.#compileExperts(plan, binding);
     // Every rank has it whole.
     experts.wide?.compile(plan, {
@@ -128,7 +133,7 @@ export class Moe {
       outputStride: slots * hiddenStride,
       outputColumn: perToken * hiddenStride,
     });
-    binding.exchange?.compile(plan, name, slots);
+    exchange?.compile(plan, { name, slots, layout });
     return isAdded;
   }
 
@@ -150,9 +155,11 @@ export class Moe {
 
   /** @param grids Of launches over tiles; without them pairs are never sorted. */
   #bindRouting(recorder: Recorder, { scratch }: MoeBinding, grids?: TileGrids): Routing {
-    const { routed, perToken } = this.#parts.shape;
+    const { perToken } = this.#parts.shape;
     const { slots } = this;
     const { sortedPairs, tiles } = scratch;
+    const { dispatch, slots: routedSlots } = this.#layout;
+    const { count: tables } = this.#layout.tablesOf(this.#layer);
     return bindRouting(
       recorder,
       {
@@ -164,7 +171,12 @@ export class Moe {
         chosen: scratch.experts,
         weights: scratch.weights,
         // The slot of a wide MLP has an expert number too, which no slab holds.
-        shared: { first: routed, count: slots - perToken },
+        shared: { first: routedSlots, count: slots - perToken },
+        dispatch: {
+          tables,
+          by: dispatch === "static" ? "row" : "logit",
+          fake: dispatch === "fake",
+        },
         ...routingRule(this.#parts.shape),
       },
       grids && {

@@ -59,13 +59,19 @@ const BINDING_WORDS = 64;
 export function allocateMoeScratch(
   memory: DeviceMemory,
   shape: MoeShape,
-  { maxRows, hiddenStride }: { readonly maxRows: number; readonly hiddenStride: number },
+  sizes: {
+    readonly maxRows: number;
+    readonly hiddenStride: number;
+    /** Slots of routed experts on all ranks. Default: one each. */
+    readonly routedSlots?: number;
+  },
 ): MoeScratch {
+  const { maxRows, hiddenStride, routedSlots = shape.routed } = sizes;
   const allocate = (words: number, label: string) =>
     memory.allocate("activations", words * 4, label);
   const pairs = maxRows * (shape.perToken + shape.shared);
   const [experts, sortedPairs, weights] = neighbours(memory, pairs, "routed pairs");
-  const expertCount = shape.routed + shape.shared;
+  const expertCount = routedSlots + shape.shared;
   const logitsStride = Math.ceil(shape.routed / 4) * 4;
   const intermediateStride = Math.ceil(shape.intermediate / 4) * 4;
   const sharedStride = Math.ceil((shape.shared * shape.intermediate) / 4) * 4;

@@ -14,6 +14,7 @@
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
 import type { Destination, WeightChunk, WeightSpec } from "../../checkpoint/weight_spec.ts";
 import { UnsupportedError } from "../../errors.ts";
+import { largestOf, smallestOf } from "../../extremes.ts";
 import type { WeightUploads } from "../layer_context.ts";
 import { toFloats } from "../weights/destinations.ts";
 import type { MatrixFormat } from "../weights/matrix_format.ts";
@@ -32,10 +33,11 @@ const GROUP_COLUMNS = 32;
 const GROUP_BYTES = 16;
 const EXPONENTS_PER_WORD = BLOCK_COLUMNS / GROUP_COLUMNS;
 
-/** Which of the experts of a stacked tensor a rank has: as many as it has places. */
+/** Which of the experts of a stacked tensor a rank has. */
 export interface StackedExperts {
   readonly total: number;
-  readonly first: number;
+  /** The places that each of them has. */
+  readonly slotsOf: ReadonlyMap<number, readonly number[]>;
 }
 
 /** @param name "model.layers.0.mlp.experts" */
@@ -50,18 +52,20 @@ export function mxfp4Specs(
   },
 ): WeightSpec[] {
   return [
-    ...stack(`${name}.gate_up_proj`, stacked, [...matrices.gateUp.places.values()], uploads),
-    ...stack(`${name}.down_proj`, stacked, [...matrices.down.places.values()], uploads),
+    ...stack(`${name}.gate_up_proj`, stacked, matrices.gateUp.places, uploads),
+    ...stack(`${name}.down_proj`, stacked, matrices.down.places, uploads),
   ];
 }
 
 function stack(
   name: string,
-  { total, first }: StackedExperts,
-  places: readonly MatrixPlace[],
+  { total, slotsOf }: StackedExperts,
+  places: ReadonlyMap<number, MatrixPlace>,
   uploads: WeightUploads,
 ): WeightSpec[] {
-  const { columns, parts } = places[0]!.shape;
+  const [place] = places.values();
+  const { columns, parts } = place!.shape;
+  const [first, last] = [smallestOf(slotsOf.keys()), largestOf(slotsOf.keys())];
   const rows = parts.reduce((sum, part) => sum + part, 0);
   if (columns % GROUP_COLUMNS !== 0) {
     throw new UnsupportedError(
@@ -73,27 +77,32 @@ function stack(
   const spec = (
     suffix: string,
     shape: number[],
-    write: (expert: WeightChunk, e: number) => void | Promise<void>,
+    write: (expert: WeightChunk, place: MatrixPlace) => void | Promise<void>,
   ) => ({
     name: `${name}_${suffix}`,
     shape: [total, rows, ...shape],
     split: "experts" as const,
-    slice: { rowStart: first, rows: places.length },
-    destination: byExpert(write),
+    slice: { rowStart: first, rows: last + 1 - first },
+    destination: byExpert(async (expert, e) => {
+      for (const slot of slotsOf.get(first + e) ?? []) {
+        // What takes the bytes may keep them.
+        await write({ ...expert, bytes: expert.bytes.slice() }, places.get(slot)!);
+      }
+    }),
   });
   return [
     {
-      ...spec("scales", [groups], ({ bytes }, e) => writeExponents(places[e]!, bytes, groups)),
+      ...spec("scales", [groups], ({ bytes }, place) => writeExponents(place, bytes, groups)),
       dtypes: ["U8"],
     },
     {
-      ...spec("blocks", [groups, GROUP_BYTES], ({ bytes, dtype }, e) =>
-        writeCodes(places[e]!, { name, bytes, dtype }, uploads),
+      ...spec("blocks", [groups, GROUP_BYTES], ({ bytes, dtype }, place) =>
+        writeCodes(place, { name, bytes, dtype }, uploads),
       ),
       dtypes: ["U8"],
     },
     {
-      ...spec("bias", [], (chunk, e) => writeBiases(places[e]!, chunk)),
+      ...spec("bias", [], (chunk, place) => writeBiases(place, chunk)),
       dtypes: ["BF16", "F16", "F32"],
     },
   ];

@@ -11,14 +11,13 @@ import type { Plan } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
+import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { Step } from "../batch.ts";
 
 export interface SlotExchangeOptions {
   readonly device: GPUDevice;
   readonly memory: DeviceMemory;
   readonly communicator: Communicator;
-  /** Routed experts on all ranks together: rank i has the i-th run of them. */
-  readonly routed: number;
   /** Pairs of a row and one of its slots, at most. */
   readonly maxPairs: number;
   /** `[maxPairs]` u32: the expert of each pair */
@@ -26,6 +25,14 @@ export interface SlotExchangeOptions {
   /** `[maxPairs, stride]` f32: what it made of the row */
   readonly output: Tensor;
   readonly stride: number;
+}
+
+/** A layer's exchange. */
+interface ExchangedLayer {
+  readonly name: string;
+  /** Of a row. */
+  readonly slots: number;
+  readonly layout: ExpertLayout;
 }
 
 type Read = (into: Uint8Array) => Promise<void>;
@@ -52,8 +59,9 @@ export class SlotExchange {
     this.#all = new Uint8Array(bytes);
   }
 
-  /** Adds the exchange of a layer whose rows have so many slots. */
-  compile(plan: Plan<Step>, name: string, slots: number): void {
+  /** Adds the exchange of a layer. */
+  compile(plan: Plan<Step>, layer: ExchangedLayer): void {
+    const { name, slots } = layer;
     const { recorder } = plan;
     const { experts, output, stride } = this.#options;
     let reads: readonly [Read, Read] | undefined;
@@ -75,17 +83,17 @@ export class SlotExchange {
           readRows(this.#rows),
         ]);
       }
-      await this.#gather(name, rows * slots);
+      await this.#gather(layer, rows * slots);
     });
   }
 
-  async #gather(name: string, pairs: number): Promise<void> {
+  async #gather({ name, layout }: ExchangedLayer, pairs: number): Promise<void> {
     const { communicator, memory, output, stride } = this.#options;
     const { rank, size } = communicator;
     const rowBytes = stride * 4;
     const counts = Array<number>(size).fill(0);
     for (let pair = 0; pair < pairs; pair++) {
-      const owner = this.#owner(pair);
+      const owner = this.#owner(pair, layout);
       if (owner === undefined) continue;
       if (owner === rank) {
         this.#part.set(this.#row(pair), counts[rank]!);
@@ -98,7 +106,7 @@ export class SlotExchange {
     if (pairs === 0) return;
     const next = counts.map((_, i) => counts.slice(0, i).reduce((sum, count) => sum + count, 0));
     for (let pair = 0; pair < pairs; pair++) {
-      const owner = this.#owner(pair);
+      const owner = this.#owner(pair, layout);
       if (owner === undefined) continue;
       const at = next[owner]!;
       if (owner !== rank) this.#row(pair).set(this.#all.subarray(at, at + rowBytes));
@@ -108,10 +116,9 @@ export class SlotExchange {
   }
 
   /** The rank that has the expert of a pair; undefined when every rank has it. */
-  #owner(pair: number): number | undefined {
-    const { routed, communicator } = this.#options;
-    const expert = this.#experts[pair]!;
-    return expert < routed ? Math.floor((expert * communicator.size) / routed) : undefined;
+  #owner(pair: number, layout: ExpertLayout): number | undefined {
+    const slot = this.#experts[pair]!;
+    return slot < layout.slots ? layout.ownerOf(slot) : undefined;
   }
 
   #row(pair: number): Uint8Array<ArrayBuffer> {

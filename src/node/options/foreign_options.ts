@@ -152,12 +152,12 @@ const FOREIGN_OPTIONS: readonly ForeignOption[] = [
   { names: ["--metrics"], instead: "use --enable-metrics" },
   { names: ["--timeout"], instead: "use --watchdog-timeout or --drain-timeout" },
   {
-    names: ["--pipeline-parallel-size", "--pp-size", "--ep-size", "--expert-parallel-size"],
+    names: ["--pipeline-parallel-size", "--pp-size", "--disable-custom-all-reduce"],
     instead: ONE_DEVICE,
   },
   {
-    names: ["--enable-expert-parallel", "--enable-ep-moe", "--disable-custom-all-reduce"],
-    instead: ONE_DEVICE,
+    names: ["--enable-expert-parallel", "--enable-ep-moe"],
+    instead: "ranks have whole experts anyway; use --ep-size, as many as --tp-size",
   },
   {
     names: ["--nccl-port", "--enable-p2p-check", "--distributed-executor-backend"],

@@ -13,6 +13,7 @@ import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
+import { EXPERT_OPTIONS } from "../ranks/expert_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -235,6 +236,7 @@ export const ENGINE_OPTIONS = {
       "each a process where --nnodes is given",
     group: DEVICE,
   },
+  ...EXPERT_OPTIONS,
   randomSeed: {
     flags: ["--random-seed"],
     kind: "integer",
@@ -345,6 +347,7 @@ export const COMPILE_OPTIONS = {
   help: HELP,
   ...RESERVED_GROUP_OPTIONS,
   ...RESERVED_OPTIONS,
+  ...EXPERT_OPTIONS,
   tpSize: {
     ...ENGINE_OPTIONS.tpSize,
     help: "ranks that split every layer: compiles what each of them runs",

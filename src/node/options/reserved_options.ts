@@ -66,23 +66,6 @@ export const RESERVED_OPTIONS = reserved({
     neutral: ["none"],
     help: "how experts on other ranks are reached",
   },
-  epDispatchAlgorithm: {
-    flags: ["--ep-dispatch-algorithm"],
-    kind: "string",
-    help: "choice between copies of an expert",
-  },
-  eplbAlgorithm: {
-    flags: ["--eplb-algorithm"],
-    kind: "string",
-    neutral: ["auto"],
-    help: "how experts are placed on ranks",
-  },
-  epNumRedundantExperts: {
-    flags: ["--ep-num-redundant-experts"],
-    kind: "integer",
-    neutral: [0],
-    help: "copies of experts",
-  },
   moeDenseTpSize: {
     flags: ["--moe-dense-tp-size"],
     kind: "integer",
@@ -94,6 +77,15 @@ export const RESERVED_OPTIONS = reserved({
     kind: "string",
     neutral: ["trivial"],
     help: "file with the first placement of experts",
+  allowedLocalMediaPath: {
+    flags: ["--allowed-local-media-path"],
+    kind: "string",
+    help: "folder whose images requests may name",
+  },
+  allowedMediaDomains: {
+    flags: ["--allowed-media-domains"],
+    kind: "strings",
+    help: "hosts whose images requests may name",
   },
   deepepConfig: {
     flags: ["--deepep-config"],

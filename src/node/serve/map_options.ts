@@ -23,6 +23,7 @@ import {
   type EngineLaunchOptions,
 } from "../options/options.ts";
 import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
+import { expertOptions, expertWarnings } from "../ranks/expert_options.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
 import type { ReplaceableDevice } from "./open_model.ts";
@@ -51,6 +52,7 @@ export async function chooseForModel(
   const tuned = tunedKernels(process.env);
   const { sentences, chunkedPrefix, ...backends } = chooseAttention(options);
   report.attention(sentences);
+  report.warnings(expertWarnings(options));
   return { cacheDtype, tunedKernels: tuned, chunkedPrefix, backends };
 }
 
@@ -93,6 +95,7 @@ export async function modelOptions(
     speculation: speculationOf(options),
     draftModel,
     quantization: options.quantization,
+    experts: await expertOptions(options),
     numericClass: options.numericClass,
     matrixKernels,
     cacheDtype,

@@ -43,6 +43,10 @@ describe("options with an effect", () => {
     [["--speculative-eagle-topk", "1"], { speculativeEagleTopk: 1 }],
     [["--speculative-num-draft-tokens", "2"], { speculativeNumDraftTokens: 2 }],
     [["--enable-torch-compile"], { enableTorchCompile: true }],
+    [["--ep-dispatch-algorithm", "dynamic"], { epDispatchAlgorithm: "dynamic" }],
+    [["--eplb-algorithm", "deepseek"], { eplbAlgorithm: "deepseek" }],
+    [["--ep-num-redundant-experts", "32"], { epNumRedundantExperts: 32 }],
+    [["--init-expert-location", "location.json"], { initExpertLocation: "location.json" }],
   ])("%j", (args, values) => {
     expect(launch(args)).toMatchObject(values);
   });
@@ -60,11 +64,7 @@ describe("options whose capability is missing are refused and named", () => {
     [["--enable-dp-lm-head"]],
     [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
     [["--moe-a2a-backend", "deepep"]],
-    [["--ep-dispatch-algorithm", "dynamic"]],
-    [["--eplb-algorithm", "deepseek"]],
-    [["--ep-num-redundant-experts", "32"]],
     [["--moe-dense-tp-size", "2"]],
-    [["--init-expert-location", "location.json"]],
     [["--deepep-config", "deepep.json"]],
   ])("%j", (args) => {
     const [flag] = args as [string];

@@ -51,7 +51,7 @@ describe("parseOptions", () => {
     ["--node-rank", "0"],
     ["--kv-cache-dtype", "auto"],
     ["--disaggregation-mode", "null"],
-    ["--ep-num-redundant-experts", "0"],
+    ["--moe-dense-tp-size", "1"],
     ["--dist-timeout", "3600"],
   ])("%s %s asks for nothing new and is accepted", (flag, value) => {
     expect(() => launch(flag, value)).not.toThrow();

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { dispatchTables } from "../../../src/parallel/experts/dispatch_tables.ts";
 import { placeExperts } from "../../../src/parallel/experts/expert_location.ts";
 import { trivialPlacement } from "../../../src/parallel/experts/expert_placement.ts";
-import { planMoves } from "../../../src/parallel/experts/plan_moves.ts";
+import { orderMoves } from "../../../src/parallel/experts/order_moves.ts";
 import { seeded } from "../../support/seeded.ts";
 
 const SIZES = {
@@ -144,7 +144,7 @@ describe("dispatchTables", () => {
   });
 });
 
-describe("planMoves", () => {
+describe("orderMoves", () => {
   test("slots come to hold what they should, and nothing is read after it was overwritten", () => {
     const random = seeded(3);
     for (let i = 0; i < 400; i++) {
@@ -156,7 +156,7 @@ describe("planMoves", () => {
       const now = [...before];
       let spare: number | undefined;
       const written = new Set<number>();
-      for (const { expert, from, to } of planMoves(before, after, each)) {
+      for (const { expert, from, to } of orderMoves(before, after, each)) {
         expect(from === "spare" ? spare : now[from]).toBe(expert);
         if (to === "spare") spare = expert;
         else {
@@ -171,14 +171,14 @@ describe("planMoves", () => {
   });
 
   test("what is there already stays, and a rank reads its own slots first", () => {
-    expect(planMoves([0, 1, 2, 3], [0, 1, 2, 3], 2)).toEqual([]);
-    expect(planMoves([0, 1, 2, 0, 1, 2], [0, 1, 2, 0, 0, 2], 3)).toEqual([
+    expect(orderMoves([0, 1, 2, 3], [0, 1, 2, 3], 2)).toEqual([]);
+    expect(orderMoves([0, 1, 2, 0, 1, 2], [0, 1, 2, 0, 0, 2], 3)).toEqual([
       { expert: 0, from: 3, to: 4 },
     ]);
   });
 
   test("a circle takes the spare once", () => {
-    expect(planMoves([0, 1, 2], [1, 2, 0], 1)).toEqual([
+    expect(orderMoves([0, 1, 2], [1, 2, 0], 1)).toEqual([
       { expert: 0, from: 0, to: "spare" },
       { expert: 1, from: 1, to: 0 },
       { expert: 2, from: 2, to: 1 },

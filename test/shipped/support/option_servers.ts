@@ -43,6 +43,10 @@ export function secondArguments(): readonly string[] {
   writeFileSync(template, "{% for m in messages %}[{{ m.content }}]{% endfor %}");
   const config = join(scratch("config"), "server.json");
   writeFileSync(config, JSON.stringify({ "served-model-name": "of-the-file", "page-size": 4 }));
+  const location = join(scratch("location"), "counts.json");
+  // Of five layers of eight experts.
+  const counts = Array.from({ length: 5 }, (_, layer) => [9, 1, 1, layer, 1, 1, 1, 3]);
+  writeFileSync(location, JSON.stringify({ logical_count: counts }));
   const rest = [
     ["--config", config, "--log-format", "json", "--profile-kernels"],
     ["--allowed-hosts", "wisp.test", "--request-memory", "16M"],
@@ -60,11 +64,12 @@ export function secondArguments(): readonly string[] {
     ["--disaggregation-bootstrap-port", "8997", "--disaggregation-bootstrap-timeout", "7"],
     ["--disaggregation-waiting-timeout", "8", "--disaggregation-heartbeat-interval", "9"],
     ["--num-reserved-decode-tokens", "10", "--disaggregation-key", "GROUP"],
+    ["--ep-size", "2", "--ep-num-redundant-experts", "4", "--ep-dispatch-algorithm", "dynamic"],
+    ["--init-expert-location", location, "--eplb-algorithm", "deepseek_hierarchical"],
     // What servers of one device do anyway.
     ["--dp", "1"],
     ["--disaggregation-mode", "null"],
-    ["--moe-a2a-backend", "none", "--eplb-algorithm", "auto", "--ep-num-redundant-experts", "0"],
-    ["--moe-dense-tp-size", "1", "--init-expert-location", "trivial"],
+    ["--moe-a2a-backend", "none", "--moe-dense-tp-size", "1"],
   ];
   return [...shared(), ...rest.flat()];
 }

@@ -20,7 +20,7 @@ export interface ExpertMove {
  * @param before The expert of each slot; every expert that is wanted has one.
  * @param each Slots of a rank: an expert is read on the rank that wants it where that has it.
  */
-export function planMoves(
+export function orderMoves(
   before: readonly number[],
   after: readonly number[],
   each: number,

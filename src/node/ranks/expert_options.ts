@@ -1,0 +1,136 @@
+/**
+ * Options of how a model's experts lie on its ranks.
+ *
+ * @module
+ */
+import { readFile, stat } from "node:fs/promises";
+import { MAX_TEXT_BYTES } from "../../checkpoint/json_file.ts";
+import { jsonExcess } from "../../checkpoint/json_limits.ts";
+import { BALANCE_ALGORITHMS } from "../../parallel/experts/balance_experts.ts";
+import { DISPATCH_ALGORITHMS } from "../../parallel/experts/dispatch_tables.ts";
+import type { ExpertLocation } from "../../parallel/experts/expert_location.ts";
+import type { ExpertOptions } from "../../parallel/experts/expert_options.ts";
+import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
+
+const GROUP = "Experts";
+
+export const EXPERT_OPTIONS = {
+  epSize: {
+    flags: ["--ep-size", "--ep", "--expert-parallel-size"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    default: 1,
+    help:
+      "parts that a model's experts are cut in, which divides --tp-size: ranks have one each, and " +
+      "whole experts anyway where those can be shared out evenly",
+    group: GROUP,
+  },
+  epNumRedundantExperts: {
+    flags: ["--ep-num-redundant-experts"],
+    kind: "integer",
+    value: "N",
+    min: 0,
+    default: 0,
+    help: "copies of experts in each layer, on all ranks together",
+    group: GROUP,
+  },
+  initExpertLocation: {
+    flags: ["--init-expert-location"],
+    kind: "string",
+    value: "FILE",
+    default: "trivial",
+    help:
+      "which rank has which expert at the start: trivial (one after the other, copies of the first), " +
+      "a .json file, or JSON: {physical_to_logical_map: [layers][slots]} or {logical_count: " +
+      "[layers][experts]}, how often each was chosen",
+    group: GROUP,
+  },
+  eplbAlgorithm: {
+    flags: ["--eplb-algorithm"],
+    kind: "string",
+    value: "NAME",
+    choices: BALANCE_ALGORITHMS,
+    default: "auto",
+    help:
+      "how experts are placed by how often they were chosen: by sums or (vec) by each recorded step, " +
+      "over all ranks or (hierarchical) groups of experts on one machine; auto has groups where there are",
+    group: GROUP,
+  },
+  epDispatchAlgorithm: {
+    flags: ["--ep-dispatch-algorithm"],
+    kind: "string",
+    value: "NAME",
+    choices: DISPATCH_ALGORITHMS,
+    default: "static",
+    help:
+      "which copy of an expert rows go to: in turn, those of their rank first (static), or any " +
+      "(dynamic); fake also makes choices up, to measure an even load: answers are nonsense",
+    group: GROUP,
+  },
+} as const satisfies OptionTable;
+
+/**
+ * What the options are to an engine.
+ *
+ * @throws {OptionError} when a location cannot be read.
+ */
+export async function expertOptions(
+  options: OptionValues<typeof EXPERT_OPTIONS>,
+): Promise<ExpertOptions> {
+  return {
+    parallelSize: options.epSize,
+    redundant: options.epNumRedundantExperts,
+    location: await readLocation(options.initExpertLocation),
+    balance: options.eplbAlgorithm,
+    dispatch: options.epDispatchAlgorithm,
+  };
+}
+
+/** A warning for a server whose answers are of no use. */
+export function expertWarnings({
+  epDispatchAlgorithm,
+}: Pick<OptionValues<typeof EXPERT_OPTIONS>, "epDispatchAlgorithm">): readonly string[] {
+  if (epDispatchAlgorithm !== "fake") return [];
+  return [
+    "--ep-dispatch-algorithm fake makes up which experts are chosen: all answers are nonsense, and " +
+      "only their speed means anything",
+  ];
+}
+
+async function readLocation(value: string): Promise<ExpertLocation> {
+  if (value === "trivial") return value;
+  const isFile = value.endsWith(".json");
+  const named = isFile ? value : "with this JSON";
+  if (value.endsWith(".pt"))
+    throw refusal(value, "files of PyTorch are not read; write it as JSON");
+  const text = isFile ? await readLocationFile(value) : value;
+  const excess = jsonExcess(text);
+  if (excess !== undefined) throw refusal(named, excess);
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (error) {
+    throw refusal(named, `it is neither "trivial" nor JSON: ${(error as Error).message}`);
+  }
+  if (typeof parsed === "object" && parsed !== null && !Array.isArray(parsed)) {
+    return parsed as ExpertLocation;
+  }
+  throw refusal(named, "it is no JSON object");
+}
+
+async function readLocationFile(path: string): Promise<string> {
+  try {
+    const { size } = await stat(path);
+    if (size > MAX_TEXT_BYTES) {
+      throw refusal(path, `it has ${size} bytes, over the limit of ${MAX_TEXT_BYTES}`);
+    }
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (error instanceof OptionError) throw error;
+    throw refusal(path, `it cannot be read: ${(error as Error).message}`);
+  }
+}
+
+const refusal = (value: string, state: string) =>
+  new OptionError(`Cannot use option --init-expert-location ${value}: ${state}`);

@@ -1,0 +1,96 @@
+/**
+ * What a caller says of a model's experts, checked and made into a layout.
+ *
+ * @module
+ */
+import { InvalidRequestError } from "../../errors.ts";
+import type { Communicator } from "../communicator.ts";
+import { BALANCE_ALGORITHMS, type BalanceAlgorithm } from "./balance_experts.ts";
+import { DISPATCH_ALGORITHMS, type DispatchAlgorithm } from "./dispatch_tables.ts";
+import { ExpertLayout } from "./expert_layout.ts";
+import { type ExpertLocation, placeExperts } from "./expert_location.ts";
+import { MAX_EXPERT_SLOTS } from "./expert_placement.ts";
+
+export interface ExpertOptions {
+  /**
+   * Parts that the experts are cut in, of which each rank has one; divides the ranks, and the experts
+   * with their copies. Where those can be shared out over all ranks, each rank has a part of its own
+   * anyway. Default 1.
+   */
+  readonly parallelSize?: number | undefined;
+  /** Slots for copies of experts, on all ranks together. Default 0. */
+  readonly redundant?: number | undefined;
+  /** Where experts are at the start. Default trivial. */
+  readonly location?: ExpertLocation | undefined;
+  /** How a placement is made of how often experts were chosen. Default auto. */
+  readonly balance?: BalanceAlgorithm | undefined;
+  /**
+   * Which copy a row goes to. `fake` makes the choices of experts up too, so that answers mean
+   * nothing: to measure what a perfect balance would give. Default static.
+   */
+  readonly dispatch?: DispatchAlgorithm | undefined;
+}
+
+/** A model's experts. */
+export interface RoutedExperts {
+  readonly layers: number;
+  readonly routed: number;
+  /** Groups that its router tells apart; 1 for none. */
+  readonly groups: number;
+}
+
+/**
+ * The layout that options ask for; undefined where nothing is asked for.
+ *
+ * @param model Undefined for a model without experts.
+ * @throws {InvalidRequestError} naming an option that the model or the group cannot have.
+ */
+export function layoutOf(
+  options: ExpertOptions = {},
+  model: RoutedExperts | undefined,
+  { size: ranks }: Pick<Communicator, "size">,
+): ExpertLayout | undefined {
+  const { parallelSize = 1, redundant = 0, location = "trivial", dispatch = "static" } = options;
+  const { balance: algorithm = "auto" } = options;
+  const isAsked = parallelSize !== 1 || redundant !== 0 || location !== "trivial";
+  requireName("balance", algorithm, BALANCE_ALGORITHMS);
+  requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
+  requireCount("parallelSize", parallelSize, 1);
+  requireCount("redundant", redundant, 0);
+  if (!isAsked && dispatch !== "fake") return undefined;
+  if (model === undefined) throw refusal("parallelSize", "the model has no experts", "use experts");
+  const { layers, routed: experts, groups } = model;
+  const slots = experts + redundant;
+  const use = (field: string, value: number, state: string) =>
+    refusal(field, state, `use experts.${field} ${value}`);
+  if (ranks % parallelSize !== 0) {
+    const state = `it must divide the ${ranks} ranks that share the model`;
+    throw use("parallelSize", parallelSize, state);
+  }
+  if (slots % parallelSize !== 0) {
+    const state = `${slots} slots cannot be cut in ${parallelSize} parts`;
+    throw use("redundant", redundant, state);
+  }
+  if (slots > MAX_EXPERT_SLOTS) {
+    const state = `${slots} slots are more than ${MAX_EXPERT_SLOTS}`;
+    throw use("redundant", redundant, state);
+  }
+  const runs = slots % ranks === 0 ? ranks : parallelSize;
+  const sizes = { layers, experts, slots, ranks: runs, nodes: 1, groups, algorithm };
+  const placement = placeExperts(location, sizes);
+  return new ExpertLayout({ experts, ranks, leastRuns: parallelSize, placement, dispatch });
+}
+
+function requireName<T extends string>(field: string, value: T, names: readonly T[]): void {
+  if (names.includes(value)) return;
+  throw refusal(field, `it must be ${names.join(", ")}`, `use experts.${field} ${value}`);
+}
+
+function requireCount(field: string, value: number, least: number): void {
+  if (Number.isInteger(value) && value >= least && value <= MAX_EXPERT_SLOTS) return;
+  const state = `it must be a whole number from ${least} to ${MAX_EXPERT_SLOTS}`;
+  throw refusal(field, state, `use experts.${field} ${value}`);
+}
+
+const refusal = (field: string, state: string, what: string) =>
+  new InvalidRequestError(`Cannot ${what}: ${state}`, `experts.${field}`);
