@@ -7,6 +7,7 @@
 import type { SharedRequest } from "./bootstrap.ts";
 import type { ChatMessage } from "./chat_message.ts";
 import type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
+import type { RecordsExperts } from "./expert_record.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -325,7 +326,7 @@ export function newRequestId(): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export interface GenerationEngine {
+export interface GenerationEngine extends Partial<RecordsExperts> {
   readonly model: ModelDescription;
 
   /**

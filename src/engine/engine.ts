@@ -9,6 +9,7 @@ import type { PageLayout } from "../cache/page_header.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
+import type { ExpertRecord, ExpertRecording } from "../expert_record.ts";
 import type {
   DetokenizeOptions,
   EngineStatus,
@@ -31,14 +32,20 @@ import {
   describeModel,
   draftingOf,
   type EngineParts,
+  openExpertRecorder,
   openGrammars,
   openImages,
   openPages,
+  openRetractionMemory,
   openScheduler,
   openTravelling,
   spellingOf,
 } from "./engine_parts.ts";
 import { engineStatus } from "./engine_status.ts";
+  openTransfers,
+  spellingOf,
+} from "./engine_parts.ts";
+import type { ExpertRecorder } from "./experts/expert_recorder.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { loadImageProcessor } from "./images/image_processor.ts";
@@ -49,7 +56,7 @@ import { RecoverableModel, requireWaits } from "./load/recovery.ts";
 import { loadText, type TextModel } from "./load/text_model.ts";
 import { drawCacheTree } from "./prefix/cache_tree.ts";
 import { openPrefixStore } from "./prefix/prefix_options.ts";
-import { PrefixTransfers } from "./prefix/prefix_transfers.ts";
+import type { PrefixTransfers } from "./prefix/prefix_transfers.ts";
 import {
   type PendingPrompt,
   type Prompt,
@@ -62,7 +69,6 @@ import type { EngineModel } from "./ranks/engine_model.ts";
 import { loadRanks, type RankLoading } from "./ranks/rank_group.ts";
 import { seeds } from "./sample/seeds.ts";
 import { abortError, ChunkStream } from "./schedule/chunk_stream.ts";
-import { RetractionMemory } from "./schedule/retraction_memory.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 import type { Sequence } from "./schedule/sequence.ts";
 import type { SequencePages } from "./schedule/sequence_pages.ts";
@@ -95,6 +101,7 @@ export class Engine implements GenerationEngine {
   /** Absent where no pages travel between engines. */
   readonly #travelling: TravellingPages | undefined;
   readonly #profiler: Profiler;
+  readonly #experts: ExpertRecorder;
   readonly #prompt: PromptOptions;
   readonly #prompts: PromptReader;
   /** Requests whose prompts are being tokenized. */
@@ -114,7 +121,8 @@ export class Engine implements GenerationEngine {
     { text, texts, store, costs, processor, ...options }: EngineOptions & EngineParts,
   ) {
     const { options: resolved, memoryBudget } = loaded;
-    const onLost = (loss: Error) => this.#onLost(loss);
+    const onLost = (loss: Error) =>
+      this.#loaded.isRecovering ? this.#loop.start() : this.#fail(loss);
     this.#loaded = new RecoverableModel(loaded, { source, options, onLost });
     this.#text = text;
     this.memoryPlan = memoryBudget;
@@ -125,9 +133,7 @@ export class Engine implements GenerationEngine {
     const images = openImages(processor, this.#loaded, options);
     this.#prompt = { ...text, ...this.model, texts, contentIds, images, allowAutoTruncate };
     this.#prompts = new PromptReader(this.#prompt);
-    const { carriers } = this.#loaded;
-    const retractionMemory =
-      carriers && new RetractionMemory(resolved.retractionMemory, carriers.retracted);
+    const retractionMemory = openRetractionMemory(this.#loaded, resolved);
     this.#pages = openPages(loaded, retractionMemory);
     this.#scheduler = openScheduler(loaded, this.#pages, { ...this.model, costs });
     this.#live = new LiveSequences(resolved);
@@ -144,6 +150,12 @@ export class Engine implements GenerationEngine {
     const [scheduler, pages] = [this.#scheduler, this.#pages];
     const travelParts = { carriers, scheduler, pages, loop: () => this.#loop };
     this.#travelling = openTravelling(resolved, travelParts);
+    this.#prefixes = openTransfers(store, this.#loaded, {
+      pages: this.#pages,
+      isIdle: () => !this.#loop.isRunning,
+      wake: () => this.#loop.wake(),
+    });
+    this.#experts = openExpertRecorder(this.#loaded, options.experts);
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
@@ -164,6 +176,7 @@ export class Engine implements GenerationEngine {
       prefixes: this.#prefixes,
       travelling: this.#travelling,
       told: this.#sequences.drafting?.told,
+      experts: this.#experts,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });
@@ -354,6 +367,10 @@ export class Engine implements GenerationEngine {
     });
   }
 
+  async recordExperts(recording: ExpertRecording): Promise<ExpertRecord> {
+    return this.#experts.record(recording);
+  }
+
   async flushCache({ stored = false }: FlushOptions = {}): Promise<boolean> {
     if (this.#scheduler.hasWork) return false;
     if (stored) await this.#prefixes?.clear();
@@ -380,11 +397,6 @@ export class Engine implements GenerationEngine {
       this.#prompt.texts.close();
       this.#loaded.destroy();
     }
-  }
-
-  #onLost(loss: Error): void {
-    if (this.#loaded.isRecovering) this.#loop.start();
-    else this.#fail(loss);
   }
 
   #fail(error: Error): void {

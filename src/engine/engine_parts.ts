@@ -8,12 +8,14 @@ import type { PrefixStore } from "../cache/prefix_store.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import type { ModelDescription } from "../generation.ts";
+import { type ExpertOptions, RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
 import type { StepCosts } from "../speculation/step_costs.ts";
 import type { Drafting } from "./create_sequence.ts";
 import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
 import { measureCosts } from "./drafts/measure_costs.ts";
 import type { EngineOptions } from "./engine_options.ts";
+import { ExpertRecorder } from "./experts/expert_recorder.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
@@ -23,9 +25,10 @@ import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
 import type { RecoverableModel } from "./load/recovery.ts";
 import { type TextModel, thinkingVariables } from "./load/text_model.ts";
+import { PrefixTransfers, type PrefixTransfersOptions } from "./prefix/prefix_transfers.ts";
 import type { EngineModel } from "./ranks/engine_model.ts";
 import type { ResolvedOptions } from "./resolve_options.ts";
-import type { RetractionMemory } from "./schedule/retraction_memory.ts";
+import { RetractionMemory } from "./schedule/retraction_memory.ts";
 import { Scheduler } from "./schedule/scheduler.ts";
 import { ToldTokens } from "./schedule/sequence_drafts.ts";
 import { SequencePages } from "./schedule/sequence_pages.ts";
@@ -104,6 +107,25 @@ export function openPages(
   });
 }
 
+/** Keeps pages of retracted sequences; undefined where no option asks for it. */
+export function openRetractionMemory(
+  { carriers }: RecoverableModel,
+  { retractionMemory }: ResolvedOptions,
+): RetractionMemory | undefined {
+  return carriers && new RetractionMemory(retractionMemory, carriers.retracted);
+}
+
+/** Brings prefixes to their store and back; undefined without one. */
+export function openTransfers(
+  store: PrefixStore | undefined,
+  model: RecoverableModel,
+  given: Pick<PrefixTransfersOptions, "pages" | "isIdle" | "wake">,
+): PrefixTransfers | undefined {
+  if (store === undefined) return undefined;
+  const { prefixStore } = model.current.options;
+  return new PrefixTransfers({ ...prefixStore!, ...given, store, codec: model.carriers!.stored });
+}
+
 /** @param costs What steps take; absent where the number of drafts follows nothing. */
 export function openScheduler(
   { options, runner }: EngineModel,
@@ -178,4 +200,16 @@ export function spellingOf({ tokenizer }: TextModel, texts: TextService): Spelli
     decode: (tokens) => tokenizer.decode(tokens),
     isSpecial: (token) => tokenizer.vocabulary.isSpecial(token),
   };
+}
+
+/** What counts the choices of experts. */
+export function openExpertRecorder(
+  model: Pick<RecoverableModel, "current">,
+  { recordedPasses = RECORDED_PASSES }: ExpertOptions = {},
+): ExpertRecorder {
+  const { shape, facts } = model.current.definition;
+  const { layers } = shape;
+  const experts = facts.experts?.routed;
+  const layout = () => model.current.expertLayout;
+  return new ExpertRecorder({ layers, experts, passes: recordedPasses, layout });
 }

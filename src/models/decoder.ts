@@ -10,12 +10,14 @@ import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import { takeRows } from "../../kernels/speculation/take_rows.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
+import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
+import { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { OutputHead } from "../layers/ranks/output_head.ts";
 import { cutProblem, specOnRank, wholeSpec } from "../layers/ranks/rank_specs.ts";
@@ -45,6 +47,7 @@ import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
 export class Decoder implements Model {
   readonly specs: readonly WeightSpec[];
+  readonly expertHits: ExpertHits | undefined;
   readonly #shape: DecoderShape;
   readonly #options: ModelOptions;
   /** How the inputs of quantized linears are rounded, where they are. */
@@ -71,11 +74,13 @@ export class Decoder implements Model {
     const head = tiedEmbeddings ? table : "lm_head";
     this.#head = outputHead(options, { name: head, rows: vocabularySize, columns: hiddenSize });
     this.#norm = vectorWeight(options.memory, "model.norm.weight", hiddenSize);
+    this.expertHits = hitsOf(options.memory, shape);
     this.#layers = Array.from({ length: shape.layers }, (_, index) =>
       createLayer(options, shape, {
         index,
         attention: attention.layers[index]!,
         isSparse: shape.experts?.isSparse(index) === true,
+        hits: this.expertHits,
       }),
     );
     this.#drafts = options.drafts ? new MtpModule(options, shape, attention.layers) : undefined;
@@ -215,6 +220,17 @@ export class Decoder implements Model {
     });
     output.gather(plan, ({ logitRows }) => logitRows);
   }
+}
+
+function hitsOf(
+  memory: DeviceMemory,
+  { layers: count, experts }: DecoderShape,
+): ExpertHits | undefined {
+  if (experts === undefined) return undefined;
+  const layers = Array.from({ length: count }, (_, layer) => layer).filter((layer) =>
+    experts.isSparse(layer),
+  );
+  return new ExpertHits(memory, { layers, experts: experts.routed });
 }
 
 /** @param head With the rows of the whole vocabulary. */

@@ -12,6 +12,7 @@ import type { Step } from "../layers/batch.ts";
 import type { Embedding } from "../layers/embedding.ts";
 import { Mlp } from "../layers/mlp.ts";
 import type { MoeBinding } from "../layers/moe/expert_halves.ts";
+import type { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { Moe } from "../layers/moe/moe.ts";
 import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
@@ -31,7 +32,7 @@ export interface DecoderLayer {
   readonly feedForward: { readonly dense: Mlp } | { readonly experts: Moe };
 }
 
-/** @param made `isSparse`: whether it has experts. */
+/** @param made `isSparse`: whether it has experts; `hits`: where their choices are counted. */
 export function createLayer(
   options: ModelOptions,
   { hiddenSize, layers, mlp, experts }: DecoderShape,
@@ -39,6 +40,7 @@ export function createLayer(
     readonly index: number;
     readonly attention: DecoderLayer["attention"];
     readonly isSparse: boolean;
+    readonly hits?: ExpertHits | undefined;
   },
 ): DecoderLayer {
   const name = `model.layers.${made.index}`;
@@ -52,7 +54,7 @@ export function createLayer(
     feedForwardNorm: norm("post_attention_layernorm"),
     feedForward:
       made.isSparse && experts !== undefined
-        ? { experts: new Moe(placed, experts, `${name}.mlp`) }
+        ? { experts: new Moe(placed, experts, `${name}.mlp`, made.hits?.of(made.index)) }
         : { dense: new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp }) },
   };
 }

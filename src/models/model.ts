@@ -13,6 +13,7 @@ import type { WeightSpec } from "../checkpoint/weight_spec.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { PartedRopeShape } from "../layers/attention/parted_rope.ts";
 import type { Step } from "../layers/batch.ts";
+import type { ExpertHits } from "../layers/moe/expert_hits.ts";
 import type { DefinedRanks } from "../layers/ranks/ranked_model.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
@@ -62,6 +63,8 @@ export interface Model {
   readonly findsBest: boolean;
   /** What every rank of several holds and computes whole. */
   readonly unshared: readonly Unshared[];
+  /** Where choices of experts are counted; absent in models without experts. */
+  readonly expertHits?: ExpertHits | undefined;
   /** Tensors of the checkpoint that are known and not wanted. */
   ignores(name: string): boolean;
   /** Binds the launches of one step. */

@@ -165,6 +165,7 @@ fn route_row(row: u32, invocation: u32, is_own: bool) {
   let slots = params.top_k + params.shared_count;
   let first = row * slots;
   let first_pick = team * MAX_TOP_K;
+  let counted = atomicLoad(&hits[0]);
   for (var e = lane; e < count; e += TEAM) {
     let key = keys[own + e];
     var rank = 0u;
@@ -176,7 +177,7 @@ fn route_row(row: u32, invocation: u32, is_own: bool) {
       if is_own {
         let slot = slot_of(row, e);
         chosen[first + rank] = slot;
-        atomicAdd(&hits[e], 1u);
+        if row < counted { atomicAdd(&hits[params.first_hit + e], 1u); }
         picked(row, slot);
       }
     }

@@ -43,6 +43,10 @@ function ranking(values: readonly number[]): number[] {
   return order.map((_, i) => i).sort((a, b) => order[b]! - order[a]! || a - b);
 }
 
+/** Where the counts begin, behind the number of rows that count: of several all but the last. */
+const FIRST_HIT = 3;
+const countedRows = (rows: number) => Math.max(rows - 1, 1);
+
 /** `logits`, `bias`, `placement` and `hits` */
 export const randomLogits = (
   { rows, experts, padding, step, offset = 0, nans = false, dispatch }: RouteShape,
@@ -59,7 +63,9 @@ export const randomLogits = (
     { length: experts * (dispatch?.tables ?? 1) },
     (_, e) => (e * 5 + 3) % (experts + 7),
   ),
-  hits: Uint32Array.from({ length: experts }, (_, e) => e + 1),
+  hits: Uint32Array.from({ length: FIRST_HIT + experts }, (_, i) =>
+    i === 0 ? countedRows(rows) : i,
+  ),
 });
 
 /** A number that looks random, of the 32 bits of another. */
@@ -118,7 +124,7 @@ export function routedRows(shape: RouteShape, { logits, bias, placement, hits }:
       const table = tableOf(dispatch, { row: r, logit: given[e]! });
       chosen[r * slots + k] = placement![table * experts + e]!;
       weights[r * slots + k] = (scores[e]! / (shape.normalize ? sum + 1e-20 : 1)) * shape.scaling;
-      counts[e]! += 1;
+      if (r < countedRows(rows)) counts[FIRST_HIT + e]! += 1;
     });
     for (let i = 0; i < shared; i++) {
       chosen[r * slots + topK + i] = experts + 9 + i;
@@ -142,4 +148,5 @@ export const routeOptions = (
   chosen: tensors.chosen!,
   weights: tensors.weights!,
   hits: tensors.hits!,
+  firstHit: FIRST_HIT,
 });

@@ -173,9 +173,11 @@ export default defineCheck<RouteShape>({
     },
     {
       name: "hits are set, not added",
-      replace: "atomicAdd(&hits[e], 1u)",
-      with: "atomicStore(&hits[e], 1u)",
+      replace: "atomicAdd(&hits[params.first_hit + e], 1u)",
+      with: "atomicStore(&hits[params.first_hit + e], 1u)",
     },
+    { name: "all rows count", replace: "if row < counted", with: "if true" },
+    { name: "counts begin at 0", replace: "params.first_hit + e", with: "e" },
     { name: "the largest logit is not taken off", replace: "logit - most", with: "logit", case: 3 },
     {
       name: "all groups that tie stand",

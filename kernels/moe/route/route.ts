@@ -19,6 +19,7 @@ export const ROUTE_PARAMS = [
   "shared_first",
   "shared_count",
   "tables",
+  "first_hit",
   "scaling",
 ] as const;
 
@@ -85,8 +86,10 @@ export interface RouteOptions extends RoutingRule {
   readonly chosen: Tensor;
   /** `[rows, topK + shared]` f32 */
   readonly weights: Tensor;
-  /** `[experts]` u32: counts how often each logical expert was picked */
+  /** u32: the number of rows whose picks count, the first ones; and somewhere behind it the counts. */
   readonly hits: Tensor;
+  /** Element of `hits` that counts how often the first logical expert was picked. */
+  readonly firstHit: number;
 }
 
 /**
@@ -149,6 +152,7 @@ export function routeParams(
     shared_first: shared.first,
     shared_count: shared.count,
     tables: options.dispatch?.tables ?? 1,
+    first_hit: options.firstHit,
     scaling,
   };
 }

@@ -6,7 +6,8 @@
 //   chosen     [rows, slots]    u32  write  physical experts, best first, then the shared ones
 //   weights    [rows, slots]    f32  write  score without bias (NORMALIZE: over their sum) times
 //                                           `scaling`; 1 for shared experts
-//   hits       [experts]        u32  add    how often each logical expert was picked
+//   hits       [..]             u32  add    first the number of rows whose picks count; from `first_hit`
+//                                           on how often each logical expert was picked
 //
 // score = SIGMOID or SOFTMAX of the logits. With GROUP_BY_* only the experts of the `kept_groups`
 // best of `groups` groups stand; a group's worth is its best choice or the sum of its two best.
@@ -23,6 +24,7 @@ struct Params {
   shared_first: u32,
   shared_count: u32,
   tables: u32,
+  first_hit: u32,
   scaling: f32,
 }
 

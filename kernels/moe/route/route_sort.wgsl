@@ -22,6 +22,7 @@ struct Params {
   shared_first: u32,
   shared_count: u32,
   tables: u32,
+  first_hit: u32,
   scaling: f32,
   rows: u32,
   row_words: u32,

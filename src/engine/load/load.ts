@@ -41,6 +41,7 @@ import type { Model, ModelDefinition } from "../../models/model.ts";
 import { VisionRunner } from "../../models/vision/vision_runner.ts";
 import { agree } from "../../parallel/agree.ts";
 import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
+import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import { type DraftPages, openDraftPages } from "../draft_model/draft_pages.ts";
 import { agreeOnSizes } from "../ranks/agree_on_sizes.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
@@ -69,6 +70,8 @@ export interface LoadedModel {
   readonly vision: VisionRunner | undefined;
   /** What every rank of several holds and computes whole. */
   readonly unshared: readonly Unshared[];
+  /** How experts lie on the ranks; absent in models without experts. */
+  readonly expertLayout: ExpertLayout | undefined;
   /** Of the checkpoint; absent where nothing has to be told from another. */
   readonly hash: string | undefined;
   /** Carries pages to host memory; absent where no option asks for it. */
@@ -176,6 +179,7 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
     runner,
     vision: allocated.vision,
     unshared: model.unshared,
+    expertLayout: loading.prepared.expertLayout,
     hash,
     codec,
     draftPages,

@@ -69,7 +69,7 @@ export interface PreparedLoad {
   readonly memoryBudget: MemoryBudget;
   /** What the caller is told of this. */
   readonly startSizes: StartSizes;
-  /** How its experts lie on the ranks, where options say so. */
+  /** How its experts lie on the ranks; absent without experts. */
   readonly expertLayout: ExpertLayout | undefined;
   /** Of the tensors of a step. */
   readonly sizes: BatchLimits;
@@ -164,7 +164,7 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   return { ...defined, opened, wanted, maxDrafts };
 }
 
-/** How the experts of the model lie on its ranks, where options say so. */
+/** How the experts of the model lie on its ranks. */
 function placedExperts(
   { facts: { experts }, shape: { layers } }: ModelDefinition,
   { experts: asked, communicator = ONE_RANK }: LoadOptions,

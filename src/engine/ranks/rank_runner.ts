@@ -41,7 +41,9 @@ export class RankRunner implements StepRunner {
     const steps = await allOrCause(
       this.#ranks.map((runner, rank) => {
         const { sampled, scored } = rank === 0 ? shared : followed(shared);
-        return runner.submit(batch, sampled, { ...options, scored });
+        // All ranks choose the same experts.
+        const onExperts = rank === 0 ? options.onExperts : undefined;
+        return runner.submit(batch, sampled, { ...options, scored, onExperts });
       }),
     );
     const tokens = allOrCause(steps.map((step) => step.tokens)).then(agreed);

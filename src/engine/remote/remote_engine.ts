@@ -56,6 +56,7 @@ export class RemoteEngine implements GenerationEngine {
   readonly model: ModelDescription;
   readonly profile?: NonNullable<GenerationEngine["profile"]>;
   readonly cacheTree?: NonNullable<GenerationEngine["cacheTree"]>;
+  readonly recordExperts?: NonNullable<GenerationEngine["recordExperts"]>;
   readonly #port: Port;
   readonly #calls = new Outbox<EngineCall>((calls) => this.#send(calls));
   #callCount = 0;
@@ -86,6 +87,9 @@ export class RemoteEngine implements GenerationEngine {
     this.#status = opened.status;
     const has = new Set(opened.methods);
     if (has.has("profile")) this.profile = (work, options) => this.#profile(work, options);
+    if (has.has("recordExperts")) {
+      this.recordExperts = (...args) => this.#ask("recordExperts", args);
+    }
     if (has.has("cacheTree")) this.cacheTree = (...args) => this.#ask("cacheTree", args);
     port.onEnd = (problem) => this.fail(problem);
     port.onMessage = (message) => {

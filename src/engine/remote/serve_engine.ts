@@ -25,7 +25,11 @@ import { SilenceWatch } from "./silence.ts";
 const BUSY_MS = 100;
 const IDLE_MS = 1000;
 
-const OPTIONAL_METHODS: Readonly<Record<OptionalMethod, true>> = { profile: true, cacheTree: true };
+const OPTIONAL_METHODS: Readonly<Record<OptionalMethod, true>> = {
+  profile: true,
+  cacheTree: true,
+  recordExperts: true,
+};
 
 /**
  * Serves the engine through the port, until the port's other end closes it.

@@ -21,6 +21,7 @@ import type { Sampler } from "../sample/sampler.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep, type StepDraftModel } from "./compile_step.ts";
+import { ExpertCounter } from "./expert_counter.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "./step_runner.ts";
 
@@ -65,6 +66,8 @@ export class ModelRunner implements StepRunner {
   readonly #inputs: StepInputs;
   readonly #sampler: Sampler;
   readonly #drafts: StepDrafts | undefined;
+  /** Absent in models without experts. */
+  readonly #experts: ExpertCounter | undefined;
   readonly #readback: Readback;
   readonly #splitLength: number;
   readonly #oneForm: boolean;
@@ -109,6 +112,8 @@ export class ModelRunner implements StepRunner {
       compiled.sampler.destroy();
       throw error;
     }
+    const { expertHits } = options.model;
+    this.#experts = expertHits && new ExpertCounter(this.plan, expertHits);
     this.plan.addVarying(({ logitRows, draft }) => {
       const ids = logitRows + (draft?.idCount ?? 0);
       // A step without logits is waited for too, so that steps never pile up on the queue.
@@ -142,7 +147,7 @@ export class ModelRunner implements StepRunner {
   async submit(
     batch: Batch,
     sampling: readonly SampledRow[],
-    { scored = [], keepsLogits = false, drafts: request, ...options }: StepOptions = {},
+    { scored = [], keepsLogits = false, drafts: request, onExperts, ...options }: StepOptions = {},
   ): Promise<SubmittedStep> {
     if (request !== undefined && this.#drafts === undefined) {
       throw new KernelError("drafts", "the model was not loaded to draft");
@@ -152,6 +157,7 @@ export class ModelRunner implements StepRunner {
       const rows = fitting instanceof Promise ? await fitting : fitting;
       const seesAll = keepsLogits || options.onTap !== undefined;
       const recording = this.#prepare(batch, rows, { request, seesAll });
+      this.#experts?.begin(onExperts && batch.sources.length);
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
       this.plan.recorder.abandon();
@@ -160,7 +166,8 @@ export class ModelRunner implements StepRunner {
       throw error;
     }
     const { draft } = this.#step;
-    const results = [this.#read!(), this.#sampler.takeDelivery()?.()] as const;
+    const chosen = this.#experts?.take()?.then(onExperts);
+    const results = [this.#read!(), this.#sampler.takeDelivery()?.(), chosen] as const;
     const read = async () => {
       // Nothing is delivered any more once this has failed.
       await Promise.allSettled(results);
@@ -290,6 +297,7 @@ export class ModelRunner implements StepRunner {
 
   destroy(): void {
     this.#readback.destroy();
+    this.#experts?.destroy();
     this.#sampler.destroy();
     this.recorder.destroy();
   }

@@ -6,6 +6,7 @@
  */
 
 import type { SpeculationFigures } from "../../speculation_figures.ts";
+import type { ExpertRecorder } from "../experts/expert_recorder.ts";
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
@@ -34,6 +35,8 @@ export interface StepLoopOptions {
   readonly travelling: TravellingPages | undefined;
   /** What drafters may take of prompts in a step; absent where sequences draft nothing. */
   readonly told: ToldTokens | undefined;
+  /** Takes what steps choose of experts. */
+  readonly experts: ExpertRecorder;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;
   /** Called when no step can be made any more. */
@@ -216,14 +219,15 @@ export class StepLoop {
   }
 
   async #submit(step: ScheduledStep): Promise<SubmittedStep> {
-    const { model, profiler, retractionMemory } = this.#options;
+    const { model, profiler, retractionMemory, experts } = this.#options;
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
     const rows = sampledRows(step);
     const scored = step.scored.map(({ sequence, position }) => sequence.scoredRow(position));
     await carryOut(step.transfers, { retractionMemory, copier });
     profiler.beginStep();
-    return runner.submit(step.batch, rows, { scored, drafts: step.draftRequest });
+    const onExperts = experts.taker;
+    return runner.submit(step.batch, rows, { scored, drafts: step.draftRequest, onExperts });
   }
 
   async #newsOr(milliseconds: number): Promise<void> {

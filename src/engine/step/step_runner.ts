@@ -7,6 +7,7 @@ import type { RunOptions } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
+import type { ExpertCounts } from "./expert_counter.ts";
 import type { DraftRequest } from "./step_drafts.ts";
 
 export interface StepOptions extends RunOptions {
@@ -16,6 +17,8 @@ export interface StepOptions extends RunOptions {
   readonly drafts?: DraftRequest | undefined;
   /** Whether `logits` are wanted even where the sampled ids need only the best of each row. */
   readonly keepsLogits?: boolean;
+  /** Takes what the step has chosen of experts, in front of its tokens; else nothing is counted. */
+  readonly onExperts?: ((counts: ExpertCounts) => void) | undefined;
 }
 
 /** A step on the GPU. */

@@ -38,6 +38,7 @@ import { allocateMatrix } from "../weights/matrix_place.ts";
 import { matrixSpecs } from "../weights/matrix_specs.ts";
 import { type VectorWeight, vectorWeight } from "../weights/vector_weight.ts";
 import { ExpertHalves, type MoeBinding, type MoeParts } from "./expert_halves.ts";
+import { ExpertHits, type LayerHits } from "./expert_hits.ts";
 import { Experts, expertLayout } from "./experts.ts";
 import type { MoeShape } from "./moe_scratch.ts";
 import { bindRouting, type Routing } from "./routing.ts";
@@ -69,11 +70,13 @@ export class Moe {
   readonly #layer: number;
   /** `[tables, routed]` u32: the physical expert of each logical one */
   readonly #placement: Tensor;
-  /** `[routed]` u32: how often each logical expert was chosen */
-  readonly #hits: Tensor;
+  readonly #hits: LayerHits;
 
-  /** @param name Prefix of its tensors, "model.layers.3.mlp". */
-  constructor(context: LayerContext, shape: MoeShape, name: string) {
+  /**
+   * @param name Prefix of its tensors, "model.layers.3.mlp".
+   * @param hits Where its choices are counted. Default: nowhere that anybody looks.
+   */
+  constructor(context: LayerContext, shape: MoeShape, name: string, hits?: LayerHits) {
     const { memory, layout, formats } = context;
     const { hiddenSize, routed, perToken, selection } = shape;
     const { name: routerName, bias } = shape.router ?? { name: "gate", bias: false };
@@ -98,7 +101,7 @@ export class Moe {
     this.#parts = { name, memory, shape, experts, slots: this.slots, expertCount };
     const { count } = this.#layout.tablesOf(this.#layer);
     this.#placement = memory.allocate("weights", count * routed * 4, `${name} placement`);
-    this.#hits = memory.allocate("activations", routed * 4, `${name} hits`);
+    this.#hits = hits ?? new ExpertHits(memory, { layers: [0], experts: routed }).of(0);
     this.specs = [
       ...matrixSpecs(router.place, 0, { name: routerModule, split: "none" }),
       ...(this.#bias === undefined ? [] : [this.#bias.spec]),
@@ -167,7 +170,8 @@ export class Moe {
         stride: scratch.logitsStride,
         bias: this.#bias?.tensor,
         placement: this.#placement,
-        hits: this.#hits,
+        hits: this.#hits.tensor,
+        firstHit: this.#hits.first,
         chosen: scratch.experts,
         weights: scratch.weights,
         // The slot of a wide MLP has an expert number too, which no slab holds.

@@ -29,7 +29,13 @@ export interface ExpertOptions {
    * nothing: to measure what a perfect balance would give. Default static.
    */
   readonly dispatch?: DispatchAlgorithm | undefined;
+  /** Steps of which it is kept how often they chose each expert, while that is recorded. Default 1000. */
+  readonly recordedPasses?: number | undefined;
 }
+
+/** Steps that a record has by default, and at most. */
+export const RECORDED_PASSES = 1000;
+export const MAX_RECORDED_PASSES = 100_000;
 
 /** A model's experts. */
 export interface RoutedExperts {
@@ -40,7 +46,7 @@ export interface RoutedExperts {
 }
 
 /**
- * The layout that options ask for; undefined where nothing is asked for.
+ * The layout that options ask for; undefined for a model without experts.
  *
  * @param model Undefined for a model without experts.
  * @throws {InvalidRequestError} naming an option that the model or the group cannot have.
@@ -55,10 +61,16 @@ export function layoutOf(
   const isAsked = parallelSize !== 1 || redundant !== 0 || location !== "trivial";
   requireName("balance", algorithm, BALANCE_ALGORITHMS);
   requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
-  requireCount("parallelSize", parallelSize, 1);
-  requireCount("redundant", redundant, 0);
-  if (!isAsked && dispatch !== "fake") return undefined;
-  if (model === undefined) throw refusal("parallelSize", "the model has no experts", "use experts");
+  requireCount("parallelSize", parallelSize, [1, MAX_EXPERT_SLOTS]);
+  requireCount("redundant", redundant, [0, MAX_EXPERT_SLOTS]);
+  requireCount("recordedPasses", options.recordedPasses ?? RECORDED_PASSES, [
+    1,
+    MAX_RECORDED_PASSES,
+  ]);
+  if (model === undefined) {
+    if (!isAsked && dispatch !== "fake") return undefined;
+    throw refusal("parallelSize", "the model has none", "lay experts out");
+  }
   const { layers, routed: experts, groups } = model;
   const slots = experts + redundant;
   const use = (field: string, value: number, state: string) =>
@@ -86,9 +98,13 @@ function requireName<T extends string>(field: string, value: T, names: readonly 
   throw refusal(field, `it must be ${names.join(", ")}`, `use experts.${field} ${value}`);
 }
 
-function requireCount(field: string, value: number, least: number): void {
-  if (Number.isInteger(value) && value >= least && value <= MAX_EXPERT_SLOTS) return;
-  const state = `it must be a whole number from ${least} to ${MAX_EXPERT_SLOTS}`;
+function requireCount(
+  field: string,
+  value: number,
+  [least, most]: readonly [number, number],
+): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return;
+  const state = `it must be a whole number from ${least} to ${most}`;
   throw refusal(field, state, `use experts.${field} ${value}`);
 }
 

@@ -96,7 +96,8 @@ describe.skipIf(!existsSync(FILE))("golden routings (needs ../shared/data)", () 
       placement: whole(upload(Uint32Array.from({ length: experts }, (_, e) => e))),
       chosen,
       weights,
-      hits: whole(upload(new Uint32Array(experts))),
+      hits: whole(upload(new Uint32Array(1 + experts))),
+      firstHit: 1,
     });
     await recorder.pipelines.ready();
     launch(rows);

@@ -91,7 +91,7 @@ export class ModelSession {
   }
 
   /** Computes rows, generated ones first, and returns the logits of every row in order. */
-  async run(parts: readonly (Rows | TreeRows)[], options?: RunOptions): Promise<Float32Array[]> {
+  async run(parts: readonly (Rows | TreeRows)[], options?: StepOptions): Promise<Float32Array[]> {
     const { length: count } = await this.#run(parts, { keepsLogits: true, ...options });
     return this.logits(count);
   }

@@ -1,0 +1,67 @@
+/**
+ * What a step has chosen of each expert, on its way from the GPU. A step that is not counted costs
+ * nothing.
+ *
+ * @module
+ */
+import type { Plan } from "../../gpu/plan.ts";
+import { Readback } from "../../gpu/readback.ts";
+import type { Step } from "../../layers/batch.ts";
+import type { ExpertHits } from "../../layers/moe/expert_hits.ts";
+import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
+
+/** What one step has chosen. */
+export interface ExpertCounts {
+  /** The layers that have experts. */
+  readonly layers: readonly number[];
+  /** `[layers, experts]` */
+  readonly counts: Uint32Array;
+}
+
+export class ExpertCounter {
+  readonly #device: GPUDevice;
+  readonly #hits: ExpertHits;
+  /** Made when the first step is counted. */
+  #readback: Readback | undefined;
+  #isCounted = false;
+  #read: (() => Promise<ArrayBuffer>) | undefined;
+  /** All that was counted before the step that is read next. */
+  #before: Uint32Array;
+  #reading: Promise<unknown> = Promise.resolve();
+
+  /** @param plan Gets what copies the counts. */
+  constructor(plan: Plan<Step>, hits: ExpertHits) {
+    this.#device = plan.recorder.device;
+    this.#hits = hits;
+    this.#before = new Uint32Array(hits.layers.length * hits.experts);
+    plan.addVarying(() => {
+      if (!this.#isCounted) return;
+      this.#readback ??= new Readback(this.#device, hits.tensor.size, MOST_IN_FLIGHT);
+      this.#read = this.#readback.record(plan.recorder, hits.tensor, hits.tensor.size);
+    });
+  }
+
+  /** Begins a step of so many rows, without padding; undefined where it is not counted. */
+  begin(rows: number | undefined): void {
+    this.#isCounted = rows !== undefined;
+    this.#hits.count(rows ?? 0);
+  }
+
+  /** Of the step that was begun last and is on the queue. */
+  take(): Promise<ExpertCounts> | undefined {
+    if (!this.#isCounted) return undefined;
+    const read = this.#read!;
+    const counted = Promise.all([read(), this.#reading]).then(([all]) => {
+      const now = new Uint32Array(all, 4, this.#before.length);
+      const counts = now.map((count, i) => count - this.#before[i]!);
+      this.#before = now;
+      return { layers: this.#hits.layers, counts };
+    });
+    this.#reading = counted.catch(() => {});
+    return counted;
+  }
+
+  destroy(): void {
+    this.#readback?.destroy();
+  }
+}

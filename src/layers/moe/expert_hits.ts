@@ -1,0 +1,50 @@
+/**
+ * How often rows have chosen each expert of each layer, counted on the GPU.
+ *
+ * @module
+ */
+import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
+
+/** Where one layer counts. */
+export interface LayerHits {
+  readonly tensor: Tensor;
+  /** Element of its first expert. */
+  readonly first: number;
+}
+
+const WORD_BYTES = 4;
+
+export class ExpertHits {
+  /** `[1 + layers * experts]` u32: the number of rows of a step that count, then the counts. */
+  readonly tensor: Tensor;
+  /** The layers that have experts. */
+  readonly layers: readonly number[];
+  /** Of a layer. */
+  readonly experts: number;
+  readonly #memory: DeviceMemory;
+  #countedRows = 0;
+
+  constructor(
+    memory: DeviceMemory,
+    sizes: { readonly layers: readonly number[]; readonly experts: number },
+  ) {
+    this.layers = sizes.layers;
+    this.experts = sizes.experts;
+    this.#memory = memory;
+    const bytes = (1 + sizes.layers.length * sizes.experts) * WORD_BYTES;
+    this.tensor = memory.allocate("activations", bytes, "expert hits");
+  }
+
+  /** @param layer One of those that have experts. */
+  of(layer: number): LayerHits {
+    return { tensor: this.tensor, first: 1 + this.layers.indexOf(layer) * this.experts };
+  }
+
+  /** Of the steps from now on the first rows count, and those of padding behind them do not. */
+  count(rows: number): void {
+    if (rows === this.#countedRows) return;
+    this.#countedRows = rows;
+    this.#memory.write(this.tensor, 0, Uint32Array.of(rows));
+  }
+}
