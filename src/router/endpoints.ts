@@ -149,11 +149,15 @@ export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
   { methods: ["GET"], paths: ["/list_workers"], handle: listWorkers },
 ];
 
+const OF_ONE_RECORD = "choices of experts are recorded by one worker; ask the worker itself";
 const OF_ONE_WORKER = "a profile is taken of one worker; ask the worker itself";
 
 /** Endpoints of workers that the router does not pass on -> why. */
 export const NOT_ROUTED: ReadonlyMap<string, string> = new Map([
   ["/start_profile", OF_ONE_WORKER],
   ["/stop_profile", OF_ONE_WORKER],
+  ["/start_expert_distribution_record", OF_ONE_RECORD],
+  ["/stop_expert_distribution_record", OF_ONE_RECORD],
+  ["/dump_expert_distribution_record", OF_ONE_RECORD],
   ["/v1/responses/:id", KEPT_BY_WORKER],
 ]);

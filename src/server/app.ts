@@ -26,6 +26,7 @@ import { LiveRequests } from "./live_requests.ts";
 import { type MediaAccess, NO_MEDIA } from "./media.ts";
 import { answerMessagesErrors } from "./messages/messages_errors.ts";
 import { modelNamesOf } from "./model_name.ts";
+import type { ExpertRecordControl } from "./observe/expert_record_control.ts";
 import { GenerationRate } from "./observe/generation_rate.ts";
 import { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
@@ -89,6 +90,8 @@ export interface AppOptions extends AuthOptions, HostOptions {
   readonly healthCheckTimeout?: number;
   /** What takes profiles; without it `/start_profile` and `/stop_profile` are refused. */
   readonly profiles?: ProfileControl | undefined;
+  /** What records choices of experts; without it their endpoints are refused. */
+  readonly expertRecords?: ExpertRecordControl | undefined;
   /** What `/metrics` shows; without it there is no such endpoint. */
   readonly metrics?: MetricsPage | undefined;
   /** What it does of requests that it shares with another server. Default: they are its own. */
@@ -180,6 +183,7 @@ function createContext(engine: GenerationEngine, options: AppOptions): ServerCon
     health: { engine, watchdogTimeout, probe },
     metrics: options.metrics,
     profiles: options.profiles,
+    expertRecords: options.expertRecords,
     description,
     cacheReport,
     forms,

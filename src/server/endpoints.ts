@@ -11,6 +11,11 @@ import { ollamaErrorResponse } from "./ollama/ollama_errors.ts";
 import { handleAbortRequest } from "./routes/abort_request.ts";
 import { handleChatCompletions } from "./routes/chat_completions.ts";
 import { handleCompletions } from "./routes/completions.ts";
+import {
+  handleDumpExpertRecord,
+  handleStartExpertRecord,
+  handleStopExpertRecord,
+} from "./routes/expert_record.ts";
 import { handleFlushCache } from "./routes/flush_cache.ts";
 import { handleGenerate } from "./routes/generate.ts";
 import { handleHealth } from "./routes/health.ts";
@@ -112,6 +117,24 @@ export const ENDPOINTS: readonly Endpoint[] = [
   },
   { methods: ["GET", "POST"], paths: ["/start_profile"], handle: handleStartProfile, key: "admin" },
   { methods: ["GET", "POST"], paths: ["/stop_profile"], handle: handleStopProfile, key: "admin" },
+  {
+    methods: ["GET", "POST"],
+    paths: ["/start_expert_distribution_record"],
+    handle: handleStartExpertRecord,
+    key: "admin",
+  },
+  {
+    methods: ["GET", "POST"],
+    paths: ["/stop_expert_distribution_record"],
+    handle: handleStopExpertRecord,
+    key: "admin",
+  },
+  {
+    methods: ["GET", "POST"],
+    paths: ["/dump_expert_distribution_record"],
+    handle: handleDumpExpertRecord,
+    key: "admin",
+  },
 ];
 
 /** Those whose errors are in Anthropic's shape. */

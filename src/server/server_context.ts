@@ -13,6 +13,7 @@ import type { BootstrapOf } from "./fields/bootstrap_fields.ts";
 import type { Lifecycle } from "./guard/lifecycle.ts";
 import type { LiveRequests } from "./live_requests.ts";
 import type { MediaAccess } from "./media.ts";
+import type { ExpertRecordControl } from "./observe/expert_record_control.ts";
 import type { GenerationRate } from "./observe/generation_rate.ts";
 import type { HealthProbe } from "./observe/health_probe.ts";
 import type { MetricsPage } from "./observe/metrics_page.ts";
@@ -69,6 +70,8 @@ export interface ServerContext {
   readonly metrics: MetricsPage | undefined;
   /** Absent: none are taken. */
   readonly profiles: ProfileControl | undefined;
+  /** Absent: nothing is recorded. */
+  readonly expertRecords: ExpertRecordControl | undefined;
   /** How the server was started, for those who ask; by the names of the wire. */
   readonly description: Readonly<Record<string, unknown>>;
   /** Name of the model in answers to requests that name none. */

@@ -73,6 +73,15 @@ const ENDPOINTS: Readonly<Record<string, () => Promise<unknown>>> = {
   "/start_profile": async () => {
     expect((await server.post("/start_profile", {})).status).toBe(200);
   },
+  ...Object.fromEntries(
+    ["start", "stop", "dump"].map((verb) => [
+      `/${verb}_expert_distribution_record`,
+      async () => {
+        const path = `/${verb}_expert_distribution_record`;
+        expect((await server.post(path, {})).status).toBe(200);
+      },
+    ]),
+  ),
   "/stop_profile": async () => {
     expect((await server.post("/stop_profile", {})).status).toBe(200);
   },

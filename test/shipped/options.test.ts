@@ -338,6 +338,14 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   epNumRedundantExperts: () => echoed(second, "ep_num_redundant_experts", 4),
   initExpertLocation: () => refusedAtStart("--init-expert-location", "[1]"),
   eplbAlgorithm: () => echoed(second, "eplb_algorithm", "deepseek_hierarchical"),
+  expertRecorderMode: async () => {
+    for (const verb of ["start", "dump", "stop"]) {
+      const path = `/${verb}_expert_distribution_record`;
+      expect((await second.post(path, {})).status).toBe(200);
+    }
+  },
+  expertRecorderDir: () => echoed(second, "expert_distribution_recorder_dir", expect.any(String)),
+  recordedPasses: () => echoed(second, "expert_distribution_recorder_buffer_size", 5),
   epDispatchAlgorithm: () => echoed(second, "ep_dispatch_algorithm", "dynamic"),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),

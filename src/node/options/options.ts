@@ -14,6 +14,7 @@ import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { EXPERT_OPTIONS } from "../ranks/expert_options.ts";
+import { EXPERT_OPTIONS, EXPERT_RECORD_OPTIONS } from "../ranks/expert_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -258,6 +259,7 @@ export const LAUNCH_OPTIONS = {
   ...PARSER_OPTIONS,
   ...GROUP_OPTIONS,
   ...DISAGGREGATION_OPTIONS,
+  ...EXPERT_RECORD_OPTIONS,
   ...RESERVED_OPTIONS,
 } as const satisfies OptionTable;
 

@@ -9,7 +9,11 @@ import { jsonExcess } from "../../checkpoint/json_limits.ts";
 import { BALANCE_ALGORITHMS } from "../../parallel/experts/balance_experts.ts";
 import { DISPATCH_ALGORITHMS } from "../../parallel/experts/dispatch_tables.ts";
 import type { ExpertLocation } from "../../parallel/experts/expert_location.ts";
-import type { ExpertOptions } from "../../parallel/experts/expert_options.ts";
+import {
+  type ExpertOptions,
+  MAX_RECORDED_PASSES,
+  RECORDED_PASSES,
+} from "../../parallel/experts/expert_options.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
 
 const GROUP = "Experts";
@@ -68,6 +72,39 @@ export const EXPERT_OPTIONS = {
       "(dynamic); fake also makes choices up, to measure an even load: answers are nonsense",
     group: GROUP,
   },
+  recordedPasses: {
+    flags: ["--expert-distribution-recorder-buffer-size"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    max: MAX_RECORDED_PASSES,
+    default: RECORDED_PASSES,
+    help: "last steps of which choices of experts are kept, while they are recorded",
+    group: GROUP,
+  },
+} as const satisfies OptionTable;
+
+/** Of a server. */
+export const EXPERT_RECORD_OPTIONS = {
+  expertRecorderMode: {
+    flags: ["--expert-distribution-recorder-mode"],
+    kind: "string",
+    value: "NAME",
+    choices: ["stat"],
+    defaultText: "none: the endpoints are refused",
+    help:
+      "what /start_expert_distribution_record has recorded: stat, how often steps choose each expert " +
+      "of each layer",
+    group: GROUP,
+  },
+  expertRecorderDir: {
+    flags: ["--expert-distribution-recorder-dir"],
+    kind: "string",
+    value: "DIR",
+    defaultText: "the system's folder for temporary files",
+    help: "folder for the files of /dump_expert_distribution_record, which --init-expert-location reads",
+    group: GROUP,
+  },
 } as const satisfies OptionTable;
 
 /**
@@ -84,6 +121,7 @@ export async function expertOptions(
     location: await readLocation(options.initExpertLocation),
     balance: options.eplbAlgorithm,
     dispatch: options.epDispatchAlgorithm,
+    recordedPasses: options.recordedPasses,
   };
 }
 

@@ -5,6 +5,7 @@
  * @module
  */
 
+import { tmpdir } from "node:os";
 import type { Hono } from "hono";
 import { EngineError, GroupError } from "../../errors.ts";
 import type { FinishReason, GenerationEngine } from "../../generation.ts";
@@ -19,6 +20,7 @@ import type { CommandContext } from "../commands/command_context.ts";
 import { mediaOf, requireUsableMedia } from "../media/media_options.ts";
 import { requireUsableDisaggregation } from "../disaggregation/disaggregation_options.ts";
 import type { OpenedRole } from "../disaggregation/open_role.ts";
+import { ExpertRecordFiles } from "../observe/expert_record_files.ts";
 import { profileKernels } from "../observe/kernel_profile.ts";
 import { Logger } from "../observe/logger.ts";
 import { ProfileFiles } from "../observe/profile_files.ts";
@@ -176,6 +178,13 @@ function profileFiles(
   });
 }
 
+function expertRecordFiles(
+  engine: GenerationEngine,
+  { expertRecorderMode, expertRecorderDir = tmpdir() }: LaunchOptions,
+): ExpertRecordFiles | undefined {
+  return expertRecorderMode && new ExpertRecordFiles(engine, expertRecorderDir);
+}
+
 interface AppSurroundings extends Started {
   readonly profiles: ProfileFiles | undefined;
   readonly webPage: WebPage | undefined;
@@ -216,6 +225,7 @@ async function appOver(
       healthCheckTimeout: options.healthCheckTimeout,
       metrics,
       profiles,
+      expertRecords: expertRecordFiles(engine, options),
       webPage,
       role,
       observers,

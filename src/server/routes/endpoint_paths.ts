@@ -35,6 +35,9 @@ export const ENDPOINT_PATHS: readonly string[] = [
   "/flush_cache",
   "/abort_request",
   "/start_profile",
+  "/start_expert_distribution_record",
+  "/stop_expert_distribution_record",
+  "/dump_expert_distribution_record",
   "/stop_profile",
   ...UNSUPPORTED_ENDPOINTS.keys(),
 ];

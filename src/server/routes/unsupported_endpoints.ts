@@ -16,7 +16,6 @@ const FILES = "files are not taken; /generate has input_embeds in its body";
 const ONE_CACHE =
   "the cache has no further storage but --prefix-cache-dir; /flush_cache empties it";
 const SESSIONS = "there are no sessions; prompts that begin alike share the cache";
-const EXPERTS = "where experts are asked for is not recorded";
 const PAUSE = "generation cannot be paused; /abort_request ends requests";
 
 /** Path -> why it cannot be used. */
@@ -53,9 +52,6 @@ export const UNSUPPORTED_ENDPOINTS: ReadonlyMap<string, string> = new Map([
   ["/resume_memory_occupation", MEMORY],
   ["/open_session", SESSIONS],
   ["/close_session", SESSIONS],
-  ["/start_expert_distribution_record", EXPERTS],
-  ["/stop_expert_distribution_record", EXPERTS],
-  ["/dump_expert_distribution_record", EXPERTS],
   ["/pause_generation", PAUSE],
   ["/continue_generation", PAUSE],
   ["/configure_logging", "how the server logs is chosen by its options"],

@@ -100,6 +100,7 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   epNumRedundantExperts: { args: ["--ep-num-redundant-experts", "2"] },
   initExpertLocation: { args: ["--init-expert-location", '{"logical_count": [[1]]}'] },
   eplbAlgorithm: { args: ["--eplb-algorithm", "deepseek_vec"] },
+  recordedPasses: { args: ["--expert-distribution-recorder-buffer-size", "7"] },
   epDispatchAlgorithm: { args: ["--ep-dispatch-algorithm", "fake"] },
   randomSeed: { args: ["--random-seed", "7"] },
 };

@@ -175,7 +175,12 @@ describe("a name of the server", () => {
   );
 });
 
-describe.each(["/flush_cache", "/start_profile", "/stop_profile"])("%s", (path) => {
+describe.each([
+  "/flush_cache",
+  "/start_profile",
+  "/stop_profile",
+  "/dump_expert_distribution_record",
+])("%s", (path) => {
   // No page can leave these out.
   const pages: readonly Headers[] = [
     BROWSER,
@@ -204,7 +209,7 @@ describe.each(["/flush_cache", "/start_profile", "/stop_profile"])("%s", (path) 
   });
 
   test("GET of a program, POST of a page and GET with a key go through", async () => {
-    // Without a folder there are no profiles.
+    // Without an option there are no profiles and no records.
     const through = path === "/flush_cache" ? 200 : 400;
     expect(await status({}, path, {})).toBe(through);
     expect(await status({}, path, NODE)).toBe(through);

@@ -66,6 +66,9 @@ export function secondArguments(): readonly string[] {
     ["--num-reserved-decode-tokens", "10", "--disaggregation-key", "GROUP"],
     ["--ep-size", "2", "--ep-num-redundant-experts", "4", "--ep-dispatch-algorithm", "dynamic"],
     ["--init-expert-location", location, "--eplb-algorithm", "deepseek_hierarchical"],
+    ["--expert-distribution-recorder-mode", "stat"],
+    ["--expert-distribution-recorder-dir", scratch("experts")],
+    ["--expert-distribution-recorder-buffer-size", "5"],
     // What servers of one device do anyway.
     ["--dp", "1"],
     ["--disaggregation-mode", "null"],

@@ -51,6 +51,8 @@ export function withServer(): void {
     server = await serveWisp([
       ...["--grammar-backend", "auto", "--tool-call-parser", "deepseekv3", "--enable-metrics"],
       ...["--reasoning-parser", "deepseek-v3", "--profile-dir", scratch("profiles")],
+      ...["--expert-distribution-recorder-mode", "stat"],
+      ...["--expert-distribution-recorder-dir", scratch("experts")],
     ]);
   });
   afterAll(stopAll);
