@@ -32,7 +32,8 @@ import {
   describeModel,
   draftingOf,
   type EngineParts,
-  openExpertRecorder,
+  type ExpertParts,
+  openExperts,
   openGrammars,
   openImages,
   openPages,
@@ -45,7 +46,6 @@ import { engineStatus } from "./engine_status.ts";
   openTransfers,
   spellingOf,
 } from "./engine_parts.ts";
-import type { ExpertRecorder } from "./experts/expert_recorder.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { loadImageProcessor } from "./images/image_processor.ts";
@@ -101,7 +101,7 @@ export class Engine implements GenerationEngine {
   /** Absent where no pages travel between engines. */
   readonly #travelling: TravellingPages | undefined;
   readonly #profiler: Profiler;
-  readonly #experts: ExpertRecorder;
+  readonly #experts: ExpertParts;
   readonly #prompt: PromptOptions;
   readonly #prompts: PromptReader;
   /** Requests whose prompts are being tokenized. */
@@ -155,7 +155,7 @@ export class Engine implements GenerationEngine {
       isIdle: () => !this.#loop.isRunning,
       wake: () => this.#loop.wake(),
     });
-    this.#experts = openExpertRecorder(this.#loaded, options.experts);
+    this.#experts = openExperts(loaded, this.#loaded, options);
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
@@ -176,7 +176,7 @@ export class Engine implements GenerationEngine {
       prefixes: this.#prefixes,
       travelling: this.#travelling,
       told: this.#sequences.drafting?.told,
-      experts: this.#experts,
+      ...this.#experts,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
     });
@@ -368,7 +368,7 @@ export class Engine implements GenerationEngine {
   }
 
   async recordExperts(recording: ExpertRecording): Promise<ExpertRecord> {
-    return this.#experts.record(recording);
+    return this.#experts.experts.record(recording);
   }
 
   async flushCache({ stored = false }: FlushOptions = {}): Promise<boolean> {

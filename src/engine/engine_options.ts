@@ -16,6 +16,7 @@ import type { AttentionBackend } from "../layers/attention/attention_backend.ts"
 import type { NumericClass } from "../models/numeric_class.ts";
 import type { ExpertOptions } from "../parallel/experts/expert_options.ts";
 import type { SpeculationOptions } from "../speculation/speculation_options.ts";
+import type { RebalanceEvent } from "./experts/expert_balancer.ts";
 import type { CreateGrammarService } from "./grammar/grammar_service.ts";
 import type { StartSizes } from "./load/start_sizes.ts";
 import type { PrefixStoreOptions } from "./prefix/prefix_options.ts";
@@ -276,6 +277,8 @@ export interface EngineOptions {
   readonly recoveryWaits?: readonly number[] | undefined;
   /** Called when a device is lost that a factory can replace, and as that goes on. */
   readonly onRecovery?: ((event: RecoveryEvent) => void) | undefined;
+  /** Called when experts were moved, or were to be. */
+  readonly onRebalance?: ((event: RebalanceEvent) => void) | undefined;
   /** Called after every step; what it throws ends the engine. */
   readonly onStep?: ((step: StepReport) => void) | undefined;
 }

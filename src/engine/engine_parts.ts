@@ -8,13 +8,14 @@ import type { PrefixStore } from "../cache/prefix_store.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import type { ModelDescription } from "../generation.ts";
-import { type ExpertOptions, RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
+import { RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
 import type { StepCosts } from "../speculation/step_costs.ts";
 import type { Drafting } from "./create_sequence.ts";
 import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
 import { measureCosts } from "./drafts/measure_costs.ts";
 import type { EngineOptions } from "./engine_options.ts";
+import { ExpertBalancer, requireMovable } from "./experts/expert_balancer.ts";
 import { ExpertRecorder } from "./experts/expert_recorder.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
@@ -202,14 +203,31 @@ export function spellingOf({ tokenizer }: TextModel, texts: TextService): Spelli
   };
 }
 
-/** What counts the choices of experts. */
-export function openExpertRecorder(
+/** What counts the choices of experts, and what moves them by that. */
+export interface ExpertParts {
+  readonly experts: ExpertRecorder;
+  /** Absent where experts stay. */
+  readonly balancer: ExpertBalancer | undefined;
+}
+
+/** @throws {InvalidRequestError | UnsupportedError} when experts are to be moved that cannot be. */
+export function openExperts(
+  loaded: EngineModel,
   model: Pick<RecoverableModel, "current">,
-  { recordedPasses = RECORDED_PASSES }: ExpertOptions = {},
-): ExpertRecorder {
-  const { shape, facts } = model.current.definition;
-  const { layers } = shape;
-  const experts = facts.experts?.routed;
-  const layout = () => model.current.expertLayout;
-  return new ExpertRecorder({ layers, experts, passes: recordedPasses, layout });
+  { experts: options = {}, onRebalance }: EngineOptions,
+): ExpertParts {
+  const { shape, facts } = loaded.definition;
+  const { recordedPasses = RECORDED_PASSES, rebalance, balance: algorithm = "auto" } = options;
+  const open = (passes: number) => {
+    const layout = () => model.current.expertLayout;
+    const experts = facts.experts?.routed;
+    return new ExpertRecorder({ layers: shape.layers, experts, passes, layout });
+  };
+  const experts = open(recordedPasses);
+  if (rebalance === undefined) return { experts, balancer: undefined };
+  requireMovable(loaded.expertLayout, loaded.runner);
+  const recorder = open(rebalance.everySteps);
+  const { groups } = facts.experts!;
+  const balancer = new ExpertBalancer({ ...rebalance, recorder, algorithm, groups, onRebalance });
+  return { experts, balancer };
 }

@@ -116,6 +116,11 @@ export class Decoder implements Model {
     return number < experts.routed && !expertLayout(placed, experts).holds(number, layer, rank);
   }
 
+  async moveExperts(device: GPUDevice, layer: number, after: readonly number[]): Promise<void> {
+    const { feedForward } = this.#layers[layer]!;
+    if ("experts" in feedForward) await feedForward.experts.moveExperts(device, after);
+  }
+
   get weightFormats(): ReadonlyMap<WeightDtype, MatrixFormat> {
     return this.#options.formats.used;
   }

@@ -63,6 +63,8 @@ export interface Model {
   readonly findsBest: boolean;
   /** What every rank of several holds and computes whole. */
   readonly unshared: readonly Unshared[];
+  /** Has the slots of a layer hold other experts; absent in models without experts. */
+  moveExperts?(device: GPUDevice, layer: number, after: readonly number[]): Promise<void>;
   /** Where choices of experts are counted; absent in models without experts. */
   readonly expertHits?: ExpertHits | undefined;
   /** Tensors of the checkpoint that are known and not wanted. */

@@ -30,6 +30,10 @@ export class RankRunner implements StepRunner {
     return this.#ranks[0]!.maxScoredRows;
   }
 
+  async moveExperts(layer: number, after: readonly number[]): Promise<void> {
+    await allOrCause(this.#ranks.map((runner) => runner.moveExperts(layer, after)));
+  }
+
   /** Resolves when the step is on the queues of all ranks. */
   async submit(
     batch: Batch,

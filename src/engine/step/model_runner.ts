@@ -66,6 +66,9 @@ export class ModelRunner implements StepRunner {
   readonly #inputs: StepInputs;
   readonly #sampler: Sampler;
   readonly #drafts: StepDrafts | undefined;
+  readonly #model: Model;
+  /** Why no step can be computed any more. */
+  #broken: KernelError | undefined;
   /** Absent in models without experts. */
   readonly #experts: ExpertCounter | undefined;
   readonly #readback: Readback;
@@ -112,6 +115,7 @@ export class ModelRunner implements StepRunner {
       compiled.sampler.destroy();
       throw error;
     }
+    this.#model = options.model;
     const { expertHits } = options.model;
     this.#experts = expertHits && new ExpertCounter(this.plan, expertHits);
     this.plan.addVarying(({ logitRows, draft }) => {
@@ -124,6 +128,20 @@ export class ModelRunner implements StepRunner {
   /** The rows that there is memory for, which is allocated for them where it is not there yet. */
   makeRoom(rows: LogitRows): LogitRows | Promise<LogitRows> {
     return this.#sampler.makeRoom(rows);
+  }
+
+  async moveExperts(layer: number, after: readonly number[]): Promise<void> {
+    try {
+      await this.#model.moveExperts?.(this.recorder.device, layer, after);
+    } catch (error) {
+      // Slots hold what no table says.
+      this.#broken = new KernelError(
+        "experts",
+        `they could not be moved: ${(error as Error).message}`,
+      );
+      this.#communicator.abort(this.#broken.message);
+      throw error;
+    }
   }
 
   /** Computes one step: `submit`, and the wait for its ids. */
@@ -149,6 +167,7 @@ export class ModelRunner implements StepRunner {
     sampling: readonly SampledRow[],
     { scored = [], keepsLogits = false, drafts: request, onExperts, ...options }: StepOptions = {},
   ): Promise<SubmittedStep> {
+    if (this.#broken !== undefined) throw this.#broken;
     if (request !== undefined && this.#drafts === undefined) {
       throw new KernelError("drafts", "the model was not loaded to draft");
     }

@@ -6,6 +6,7 @@
  */
 
 import type { SpeculationFigures } from "../../speculation_figures.ts";
+import type { ExpertBalancer } from "../experts/expert_balancer.ts";
 import type { ExpertRecorder } from "../experts/expert_recorder.ts";
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
@@ -37,6 +38,8 @@ export interface StepLoopOptions {
   readonly told: ToldTokens | undefined;
   /** Takes what steps choose of experts. */
   readonly experts: ExpertRecorder;
+  /** Moves experts between steps; absent where they stay. */
+  readonly balancer: ExpertBalancer | undefined;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;
   /** Called when no step can be made any more. */
@@ -219,14 +222,16 @@ export class StepLoop {
   }
 
   async #submit(step: ScheduledStep): Promise<SubmittedStep> {
-    const { model, profiler, retractionMemory, experts } = this.#options;
+    const { model, profiler, retractionMemory, experts, balancer } = this.#options;
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
     const rows = sampledRows(step);
     const scored = step.scored.map(({ sequence, position }) => sequence.scoredRow(position));
     await carryOut(step.transfers, { retractionMemory, copier });
+    const layout = model.current.expertLayout;
+    if (layout !== undefined) await balancer?.beforeStep(runner, layout);
     profiler.beginStep();
-    const onExperts = experts.taker;
+    const onExperts = bothOf(experts.taker, balancer?.taker);
     return runner.submit(step.batch, rows, { scored, drafts: step.draftRequest, onExperts });
   }
 
@@ -238,4 +243,16 @@ export class StepLoop {
     await Promise.race([this.#news.wait(), timeout]);
     clearTimeout(timer);
   }
+}
+
+/** Tells both; undefined where neither wants to be told. */
+function bothOf<T>(
+  one: ((value: T) => void) | undefined,
+  other: ((value: T) => void) | undefined,
+): ((value: T) => void) | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return (value) => {
+    one(value);
+    other(value);
+  };
 }

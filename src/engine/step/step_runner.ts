@@ -33,6 +33,11 @@ export interface SubmittedStep {
 }
 
 export interface StepRunner {
+  /**
+   * Has the slots of a layer hold other experts: to be awaited between two steps. Absent where ranks
+   * cannot. When it fails no step can be computed any more.
+   */
+  moveExperts?(layer: number, after: readonly number[]): Promise<void>;
   /** Records the launches that profiles show: of several ranks, the first one's. */
   readonly recorder: Recorder;
   /** Prompt rows that one step may score beside a sampled row of every sequence. */

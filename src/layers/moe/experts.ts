@@ -9,6 +9,7 @@
  */
 import { BLOCK_COLUMNS } from "../../../kernels/linear/weights/layout.ts";
 import { layerIndex, type WeightSpec } from "../../checkpoint/weight_spec.ts";
+import type { Tensor } from "../../gpu/tensor.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
 import { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { LayerContext } from "../layer_context.ts";
@@ -17,9 +18,11 @@ import { wholeSpec } from "../ranks/rank_specs.ts";
 import { countProblem, ranksFor } from "../ranks/unshared.ts";
 import { mergeSpecs } from "../weights/destinations.ts";
 import { type MatrixFormat, sameStorage } from "../weights/matrix_format.ts";
+import { placeBytes } from "../weights/matrix_place.ts";
 import type { MatrixSource } from "../weights/matrix_source.ts";
 import { matrixSpecs } from "../weights/matrix_specs.ts";
 import { ExpertMatrices } from "./expert_matrices.ts";
+import type { SlotBytes } from "./expert_mover.ts";
 import { MXFP4_FORMAT, mxfp4Specs } from "./mxfp4_experts.ts";
 
 export interface ExpertsShape {
@@ -110,6 +113,21 @@ export class Experts {
       // Shared experts are small beside the routed ones, and their slots need no exchange this way.
       ...(this.wide?.specs ?? (shared > 0 ? this.#sharedSpecs(name) : [])).map(wholeSpec),
     ];
+  }
+
+  /** All that a slot of this rank consists of. */
+  slotBytes(slot: number): readonly SlotBytes[] {
+    return [this.gateUp, this.down].flatMap((matrices) => {
+      const { at, shape } = matrices.places.get(slot)!;
+      const bytes = placeBytes(shape);
+      const part = (tensor: Tensor | undefined, offset: number, size: number) =>
+        tensor === undefined ? [] : [{ tensor, offset, size }];
+      return [
+        ...part(at.words, at.wordsOffset, bytes.words),
+        ...part(at.scales, at.scalesOffset, bytes.scales),
+        ...part(at.bias, at.biasOffset, bytes.bias),
+      ];
+    });
   }
 
   /** Whether each shared expert can be an expert like the routed ones. */

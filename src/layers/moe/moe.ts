@@ -20,6 +20,7 @@ import { layerIndex, type WeightSpec } from "../../checkpoint/weight_spec.ts";
 import type { Plan, RecordLaunches } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { Step } from "../batch.ts";
 import { type AddsRows, matrixRows } from "../block_rows.ts";
@@ -39,6 +40,7 @@ import { matrixSpecs } from "../weights/matrix_specs.ts";
 import { type VectorWeight, vectorWeight } from "../weights/vector_weight.ts";
 import { ExpertHalves, type MoeBinding, type MoeParts } from "./expert_halves.ts";
 import { ExpertHits, type LayerHits } from "./expert_hits.ts";
+import { ExpertMover } from "./expert_mover.ts";
 import { Experts, expertLayout } from "./experts.ts";
 import type { MoeShape } from "./moe_scratch.ts";
 import { bindRouting, type Routing } from "./routing.ts";
@@ -66,6 +68,7 @@ export class Moe {
   readonly #parts: MoeParts;
   readonly #router: LinearWeight;
   readonly #bias: VectorWeight | undefined;
+  readonly #communicator: Communicator;
   readonly #layout: ExpertLayout;
   readonly #layer: number;
   /** `[tables, routed]` u32: the physical expert of each logical one */
@@ -95,6 +98,7 @@ export class Moe {
         : undefined;
     const experts = new Experts(context, shape, name);
     this.slots = perToken + experts.sharedSlots;
+    this.#communicator = context.communicator;
     this.#layout = expertLayout(context, shape);
     this.#layer = layerIndex(`${name}.`) ?? 0;
     const expertCount = this.#layout.slots + experts.sharedSlots;
@@ -138,6 +142,25 @@ export class Moe {
     });
     exchange?.compile(plan, { name, slots, layout });
     return isAdded;
+  }
+
+  /**
+   * Moves this layer's experts between steps; every rank does so at once.
+   *
+   * @param after The expert of each slot from now on.
+   */
+  async moveExperts(device: GPUDevice, after: readonly number[]): Promise<void> {
+    const { name, memory, experts } = this.#parts;
+    const layout = this.#layout;
+    const link = { device, memory, communicator: this.#communicator, layout, name };
+    const mover = new ExpertMover({ ...link, slot: (slot) => experts.slotBytes(slot) });
+    try {
+      await mover.move(layout.placementOf(this.#layer), after);
+    } finally {
+      mover.destroy();
+    }
+    layout.place(this.#layer, after);
+    memory.write(this.#placement, 0, layout.tablesOf(this.#layer).slots);
   }
 
   /** Router logits. */

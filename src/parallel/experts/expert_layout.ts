@@ -90,6 +90,11 @@ export class ExpertLayout {
     return this.#placement[layer] ?? this.#placement[0]!;
   }
 
+  /** Says what slots hold from now on. */
+  place(layer: number, placement: readonly number[]): void {
+    this.#placement[layer] = placement;
+  }
+
   tablesOf(layer: number): DispatchTables {
     const sizes = { experts: this.experts, ranks: this.runs, layer };
     return dispatchTables(this.placementOf(layer), sizes, this.dispatch);

@@ -10,6 +10,7 @@ import { DISPATCH_ALGORITHMS, type DispatchAlgorithm } from "./dispatch_tables.t
 import { ExpertLayout } from "./expert_layout.ts";
 import { type ExpertLocation, placeExperts } from "./expert_location.ts";
 import { MAX_EXPERT_SLOTS } from "./expert_placement.ts";
+import type { RebalanceOptions } from "./rebalance_options.ts";
 
 export interface ExpertOptions {
   /**
@@ -29,6 +30,8 @@ export interface ExpertOptions {
    * nothing: to measure what a perfect balance would give. Default static.
    */
   readonly dispatch?: DispatchAlgorithm | undefined;
+  /** When experts move while the engine serves, to even out what ranks have to do. Default: never. */
+  readonly rebalance?: RebalanceOptions | undefined;
   /** Steps of which it is kept how often they chose each expert, while that is recorded. Default 1000. */
   readonly recordedPasses?: number | undefined;
 }
@@ -63,6 +66,7 @@ export function layoutOf(
   requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
   requireCount("parallelSize", parallelSize, [1, MAX_EXPERT_SLOTS]);
   requireCount("redundant", redundant, [0, MAX_EXPERT_SLOTS]);
+  if (options.rebalance !== undefined) requireRebalance(options.rebalance);
   requireCount("recordedPasses", options.recordedPasses ?? RECORDED_PASSES, [
     1,
     MAX_RECORDED_PASSES,
@@ -91,6 +95,14 @@ export function layoutOf(
   const sizes = { layers, experts, slots, ranks: runs, nodes: 1, groups, algorithm };
   const placement = placeExperts(location, sizes);
   return new ExpertLayout({ experts, ranks, leastRuns: parallelSize, placement, dispatch });
+}
+
+function requireRebalance({ everySteps, layersAtOnce = 1, minBalancedness }: RebalanceOptions) {
+  requireCount("rebalance.everySteps", everySteps, [1, MAX_RECORDED_PASSES]);
+  requireCount("rebalance.layersAtOnce", layersAtOnce, [1, MAX_RECORDED_PASSES]);
+  if (minBalancedness >= 0 && minBalancedness <= 1) return;
+  const field = "rebalance.minBalancedness";
+  throw refusal(field, "it must be from 0 to 1", `use experts.${field} ${minBalancedness}`);
 }
 
 function requireName<T extends string>(field: string, value: T, names: readonly T[]): void {

@@ -62,13 +62,20 @@ export async function expectAlike(
   { size, ...options }: { readonly size: number } & Partial<LoadOptions>,
 ): Promise<RankSession[]> {
   const ranks = await openRanks(source, size, { ...OPTIONS, ...options });
+  await expectBits(ranks, want);
+  return ranks;
+}
+
+export async function expectBits(
+  ranks: readonly RankSession[],
+  want: Awaited<ReturnType<typeof answersOfOne>>,
+): Promise<void> {
   const all = await Promise.all(ranks.map(({ session }) => answers(session)));
   for (const bits of all) {
     // Lists of so many numbers take long to be told apart in print.
     const unlike = bits.findIndex((row, i) => !want.bits[i]?.every((bit, j) => bit === row[j]));
     expect({ rows: bits.length, unlike }).toEqual({ rows: want.bits.length, unlike: -1 });
   }
-  return ranks;
 }
 
 export const closeRanks = (ranks: readonly RankSession[]) => {
