@@ -210,7 +210,7 @@ export interface ExpertParts {
   readonly balancer: ExpertBalancer | undefined;
 }
 
-/** @throws {InvalidRequestError | UnsupportedError} when experts are to be moved that cannot be. */
+/** @throws {InvalidRequestError} when experts are to be moved that cannot be. */
 export function openExperts(
   loaded: EngineModel,
   model: Pick<RecoverableModel, "current">,
@@ -225,7 +225,7 @@ export function openExperts(
   };
   const experts = open(recordedPasses);
   if (rebalance === undefined) return { experts, balancer: undefined };
-  requireMovable(loaded.expertLayout, loaded.runner);
+  requireMovable(loaded.expertLayout);
   const recorder = open(rebalance.everySteps);
   const { groups } = facts.experts!;
   const balancer = new ExpertBalancer({ ...rebalance, recorder, algorithm, groups, onRebalance });

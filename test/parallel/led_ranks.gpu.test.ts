@@ -162,6 +162,7 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
 
   test.each([
     ["retractionMemory", { retractionMemory: 1 }],
+    ["experts.rebalance", { experts: { rebalance: { everySteps: 9, minBalancedness: 1 } } }],
     ["prefixStore", { prefixStore: { storage: new MemoryFolder({ writes: "in place" }) } }],
     ["tensorParallelSize", { tensorParallelSize: 2 }],
   ])("%s is refused", async (field, options) => {

@@ -4,6 +4,7 @@
  *
  * Two servers take between them all options that work, and the checks of an option look for its effect.
  */
+
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withoutKnownWarnings } from "../../src/node/device/dawn_warnings.ts";
@@ -12,6 +13,7 @@ import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
+import { expertTests } from "./support/expert_options.ts";
 import * as json from "./support/json_options.ts";
 import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
@@ -347,6 +349,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   expertRecorderDir: () => echoed(second, "expert_distribution_recorder_dir", expect.any(String)),
   recordedPasses: () => echoed(second, "expert_distribution_recorder_buffer_size", 5),
   epDispatchAlgorithm: () => echoed(second, "ep_dispatch_algorithm", "dynamic"),
+  ...expertTests(() => second, refusedAtStart),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),
   distInitAddr: () => second.sees(/Option --dist-init-addr changes nothing: one machine/),

@@ -32,8 +32,7 @@ const BIAS = true;
 const NORMALIZE = true;
 const TABLES_BY_LOGIT = 1u;
 const TABLES = 0u;
-// Made-up choices: a logit says which of 256 numbers from 5 to 10 takes its place.
-const FAKE = false;
+const FAKE = false; // made-up choices: a logit says which of 256 numbers from 5 to 10 stands for it
 const MIN_WEIGHT_SUM = 1e-20;
 
 var<workgroup> team_values: array<f32, WORKGROUP_SIZE>;

@@ -43,9 +43,9 @@ function ranking(values: readonly number[]): number[] {
   return order.map((_, i) => i).sort((a, b) => order[b]! - order[a]! || a - b);
 }
 
-/** Where the counts begin, behind the number of rows that count: of several all but the last. */
+/** Where the counts begin, behind the number of rows that count: of an even number all but the last. */
 const FIRST_HIT = 3;
-const countedRows = (rows: number) => Math.max(rows - 1, 1);
+const countedRows = (rows: number) => (rows % 2 === 1 ? rows : rows - 1);
 
 /** `logits`, `bias`, `placement` and `hits` */
 export const randomLogits = (

@@ -176,7 +176,7 @@ export default defineCheck<RouteShape>({
       replace: "atomicAdd(&hits[params.first_hit + e], 1u)",
       with: "atomicStore(&hits[params.first_hit + e], 1u)",
     },
-    { name: "all rows count", replace: "if row < counted", with: "if true" },
+    { name: "all rows count", replace: "if row < counted", with: "if true", case: 2 },
     { name: "counts begin at 0", replace: "params.first_hit + e", with: "e" },
     { name: "the largest logit is not taken off", replace: "logit - most", with: "logit", case: 3 },
     {

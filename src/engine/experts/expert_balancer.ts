@@ -4,12 +4,16 @@
  *
  * @module
  */
-import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import { type BalanceAlgorithm, balancedness } from "../../parallel/experts/balance_experts.ts";
+import { InvalidRequestError } from "../../errors.ts";
+import {
+  type BalanceAlgorithm,
+  balancedness,
+  balanceExperts,
+} from "../../parallel/experts/balance_experts.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
-import { balanceLayers } from "../../parallel/experts/expert_location.ts";
 import type { ExpertPlacement } from "../../parallel/experts/expert_placement.ts";
 import type { RebalanceOptions } from "../../parallel/experts/rebalance_options.ts";
+import { othersTurn, turns } from "../../turns.ts";
 import type { ExpertCounts } from "../step/expert_counter.ts";
 import type { StepRunner } from "../step/step_runner.ts";
 import type { ExpertRecorder } from "./expert_recorder.ts";
@@ -72,16 +76,16 @@ export class ExpertBalancer {
     if (this.#turn === undefined) {
       if (this.#steps <= this.#options.everySteps) return;
       this.#steps = 0;
-      this.#turn = this.#plan(layout);
+      this.#turn = await this.#plan(layout);
     }
     if (this.#turn !== undefined) await this.#move(this.#turn, runner, layout);
   }
 
-  #plan(layout: ExpertLayout): Turn | undefined {
+  async #plan(layout: ExpertLayout): Promise<Turn | undefined> {
     const { recorder, algorithm, groups, minBalancedness, onRebalance } = this.#options;
     if (recorder.passes === 0) return undefined;
     const sums = recorder.sums();
-    const { experts, slots, runs: ranks } = layout;
+    const { slots, runs: ranks } = layout;
     const current = sums.map((_, layer) => layout.placementOf(layer));
     const before = meanBalancedness(sums, current, ranks);
     if (before > minBalancedness) {
@@ -89,13 +93,17 @@ export class ExpertBalancer {
       recorder.forget();
       return undefined;
     }
-    const layers = sums.length;
-    const sizes = { layers, experts, slots, ranks, nodes: 1, groups, algorithm };
+    const sizes = { slots, ranks, nodes: 1, groups };
     const steps = algorithm.startsWith("deepseek_vec") ? recorder.steps() : [sums];
-    const placement = balanceLayers(steps, sizes);
+    const placement: number[][] = [];
+    for (let layer = 0; layer < sums.length; layer++) {
+      const loads = steps.map((step) => step[layer]!);
+      placement.push(balanceExperts(loads, sizes, algorithm));
+      if (turns.isDue) await othersTurn();
+    }
     const after = meanBalancedness(sums, placement, ranks);
     recorder.forget();
-    // A layer whose experts nobody chose stays as it is.
+    // A layer in which no expert was chosen stays as it is.
     const used = sums.flatMap((list, layer) => (list.some((count) => count > 0) ? [layer] : []));
     return { layers: used, placement, before, after, moved: 0, seconds: 0 };
   }
@@ -130,21 +138,9 @@ function meanBalancedness(
   return all.length === 0 ? 1 : all.reduce((sum, one) => sum + one, 0) / all.length;
 }
 
-/**
- * @throws {InvalidRequestError} when there is nothing to balance.
- * @throws {UnsupportedError} when the ranks cannot move experts.
- */
-export function requireMovable(
-  layout: ExpertLayout | undefined,
-  runner: Pick<StepRunner, "moveExperts">,
-): ExpertLayout {
-  const field = "experts.rebalance";
-  if (layout === undefined || !layout.isShared) {
-    const state = layout === undefined ? "the model has none" : "every rank has all of them";
-    throw new InvalidRequestError(`Cannot move experts between ranks: ${state}`, field);
-  }
-  if (runner.moveExperts === undefined) {
-    throw new UnsupportedError(field, "ranks that are processes do not move experts", { field });
-  }
-  return layout;
+/** @throws {InvalidRequestError} when there is nothing to balance. */
+export function requireMovable(layout: ExpertLayout | undefined): void {
+  if (layout?.isShared) return;
+  const state = layout === undefined ? "the model has none" : "every rank has all of them";
+  throw new InvalidRequestError(`Cannot move experts between ranks: ${state}`, "experts.rebalance");
 }

@@ -1,5 +1,5 @@
 /**
- * How often steps have chosen each expert, of the last steps, while somebody wants to know.
+ * How often the last steps have chosen each expert, while that is recorded.
  *
  * @module
  */

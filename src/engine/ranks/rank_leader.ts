@@ -73,6 +73,7 @@ function requireOrdersSuffice({
   prefixStore,
   transfersPages,
   tensorParallelSize,
+  experts,
 }: LoadOptions): void {
   const refuse = (field: string, reason: string) => {
     throw new UnsupportedError(field, reason, { field });
@@ -81,6 +82,9 @@ function requireOrdersSuffice({
   if (retractionMemory > 0) refuse("retractionMemory", apart);
   if (prefixStore !== undefined) refuse("prefixStore", apart);
   if (transfersPages) refuse("transfersPages", apart);
+  if (experts?.rebalance !== undefined) {
+    refuse("experts.rebalance", "ranks that are processes do not move experts");
+  }
   if (tensorParallelSize !== undefined) {
     refuse("tensorParallelSize", "the group says how many ranks there are");
   }

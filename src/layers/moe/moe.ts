@@ -77,7 +77,7 @@ export class Moe {
 
   /**
    * @param name Prefix of its tensors, "model.layers.3.mlp".
-   * @param hits Where its choices are counted. Default: nowhere that anybody looks.
+   * @param hits Where its choices are counted. Default: in a place of its own, which is not read.
    */
   constructor(context: LayerContext, shape: MoeShape, name: string, hits?: LayerHits) {
     const { memory, layout, formats } = context;

@@ -14,6 +14,7 @@ import {
   MAX_RECORDED_PASSES,
   RECORDED_PASSES,
 } from "../../parallel/experts/expert_options.ts";
+import { REBALANCE_STEPS } from "../../parallel/experts/rebalance_options.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
 
 const GROUP = "Experts";
@@ -72,6 +73,44 @@ export const EXPERT_OPTIONS = {
       "(dynamic); fake also makes choices up, to measure an even load: answers are nonsense",
     group: GROUP,
   },
+  enableEplb: {
+    flags: ["--enable-eplb"],
+    kind: "flag",
+    default: false,
+    help:
+      "move experts between steps while serving, so that ranks have about as much to do; answers stay " +
+      "the same",
+    group: GROUP,
+  },
+  eplbIterations: {
+    flags: ["--eplb-rebalance-num-iterations"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    max: MAX_RECORDED_PASSES,
+    default: REBALANCE_STEPS,
+    help: "steps that are counted before --enable-eplb moves experts by them",
+    group: GROUP,
+  },
+  eplbLayersPerChunk: {
+    flags: ["--eplb-rebalance-layers-per-chunk"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    defaultText: "all",
+    help: "layers whose experts are moved in front of one step",
+    group: GROUP,
+  },
+  eplbThreshold: {
+    flags: ["--eplb-min-rebalancing-utilization-threshold"],
+    kind: "number",
+    value: "F",
+    min: 0,
+    max: 1,
+    default: 1,
+    help: "evenness of what ranks have to do, mean over most, above which nothing is moved",
+    group: GROUP,
+  },
   recordedPasses: {
     flags: ["--expert-distribution-recorder-buffer-size"],
     kind: "integer",
@@ -122,6 +161,13 @@ export async function expertOptions(
     balance: options.eplbAlgorithm,
     dispatch: options.epDispatchAlgorithm,
     recordedPasses: options.recordedPasses,
+    rebalance: options.enableEplb
+      ? {
+          everySteps: options.eplbIterations,
+          layersAtOnce: options.eplbLayersPerChunk,
+          minBalancedness: options.eplbThreshold,
+        }
+      : undefined,
   };
 }
 

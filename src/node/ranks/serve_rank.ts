@@ -133,6 +133,7 @@ function reportOver(say: (message: FromRank) => void, reportsSteps: boolean): St
     quantized: tell("quantized"),
     warnings: tell("warnings"),
     recovery: tell("recovery"),
+    rebalanced: tell("rebalanced"),
     step: reportsSteps ? tell("step") : undefined,
   };
 }

@@ -90,6 +90,7 @@ export const startEngine: StartEngine = async (options, report) => {
       ...given,
       device: opened.openNext,
       onRecovery: (event) => report.recovery(event),
+      onRebalance: (event) => report.rebalanced(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     reportLoaded(engine, options, report);

@@ -5,6 +5,7 @@
  */
 
 import type { LoadingProgress, RecoveryEvent } from "../../engine/engine_options.ts";
+import type { RebalanceEvent } from "../../engine/experts/expert_balancer.ts";
 import type { StepReport } from "../../engine/step/step_report.ts";
 import type { EngineStatus } from "../../generation.ts";
 import type { AdapterDescription } from "../device/device.ts";
@@ -35,6 +36,8 @@ export interface StartReport {
   warnings(sentences: readonly string[]): void;
   /** What becomes of a device that is lost. */
   recovery(event: RecoveryEvent): void;
+  /** That experts were moved, or were to be. */
+  rebalanced(event: RebalanceEvent): void;
   /** What each step computes, once requests come, and how the engine is after it. */
   readonly step?: ((step: StepReport, status: EngineStatus) => void) | undefined;
 }
@@ -77,6 +80,7 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     quantized: (lines) => lines.forEach(line),
     warnings: (sentences) => sentences.forEach(warn),
     recovery: (event) => reportRecovery(log, event),
+    rebalanced: (event) => line(describeRebalance(event)),
     step: stepLog && ((step, status) => stepLog.step(step, status)),
   };
 }
@@ -95,10 +99,21 @@ export function quietReport(output: Output): StartReport {
     quantized: () => {},
     warnings: () => {},
     recovery: () => {},
+    rebalanced: () => {},
   };
 }
 
 /** A line when a device is lost, one for each try to replace it that fails, one when it is over. */
+function describeRebalance(event: RebalanceEvent): string {
+  if (event.kind === "skipped") {
+    const { balancedness, threshold } = event;
+    return `Experts: none moved, as balancedness ${balancedness.toFixed(3)} is above ${threshold}`;
+  }
+  const { moved, seconds, before, after } = event;
+  const even = `balancedness ${before.toFixed(3)} before, ${after.toFixed(3)} after`;
+  return `Experts: ${moved} slots changed in ${seconds.toFixed(3)} s, ${even}`;
+}
+
 function reportRecovery(log: Logger, event: RecoveryEvent): void {
   switch (event.kind) {
     case "started": {

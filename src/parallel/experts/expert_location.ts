@@ -41,7 +41,7 @@ export function placeExperts(location: ExpertLocation, sizes: LocationSizes): Ex
 }
 
 /** A placement of all layers, by what recorded steps have chosen. */
-export function balanceLayers(
+function balanceLayers(
   steps: readonly (readonly ArrayLike<number>[])[],
   { layers, algorithm, ...sizes }: LocationSizes,
 ): ExpertPlacement {

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { ExpertRecorder } from "../../../src/engine/experts/expert_recorder.ts";
 import type { ExpertRecord, ExpertRecording } from "../../../src/expert_record.ts";
 import { ExpertRecordFiles } from "../../../src/node/observe/expert_record_files.ts";
-import { expertOptions } from "../../../src/node/ranks/expert_options.ts";
+import { parseOptions } from "../../../src/node/options/option_parser.ts";
+import { EXPERT_OPTIONS, expertOptions } from "../../../src/node/ranks/expert_options.ts";
 import { ExpertLayout } from "../../../src/parallel/experts/expert_layout.ts";
 import { placeExperts } from "../../../src/parallel/experts/expert_location.ts";
 import { createApp } from "../../../src/server/app.ts";
@@ -87,11 +88,8 @@ test("what steps choose between start and dump is in the file, which a start can
     ],
   });
   const [name] = readdirSync(join(folder, "records")).sort();
-  const { location } = await expertOptions({
-    ...{ epSize: 2, epNumRedundantExperts: 2, eplbAlgorithm: "auto" },
-    ...{ epDispatchAlgorithm: "static", recordedPasses: 10 },
-    initExpertLocation: join(folder, "records", name!),
-  });
+  const args = ["--init-expert-location", join(folder, "records", name!)];
+  const { location } = await expertOptions(parseOptions(EXPERT_OPTIONS, args).values);
   const placed = placeExperts(location!, SIZES)[1]!;
   // The expert with most has two copies more.
   expect(placed.filter((expert) => expert === 0)).toHaveLength(3);
@@ -110,10 +108,7 @@ test.each([
   ["[1]", "it is no JSON object"],
   ["trivially", 'it is neither "trivial" nor JSON'],
   ["[".repeat(200), "it nests deeper than 100 levels"],
-])("--init-expert-location %s is refused", async (initExpertLocation, problem) => {
-  const options = {
-    ...{ epSize: 1, epNumRedundantExperts: 0, eplbAlgorithm: "auto" as const },
-    ...{ epDispatchAlgorithm: "static" as const, recordedPasses: 10 },
-  };
-  await expect(expertOptions({ ...options, initExpertLocation })).rejects.toThrow(problem);
+])("--init-expert-location %s is refused", async (value, problem) => {
+  const { values } = parseOptions(EXPERT_OPTIONS, ["--init-expert-location", value]);
+  await expect(expertOptions(values)).rejects.toThrow(problem);
 });

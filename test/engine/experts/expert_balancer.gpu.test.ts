@@ -69,7 +69,7 @@ describe("experts that move while answers are made", () => {
     expect(finished[0]!.moved).toBeGreaterThan(0);
   });
 
-  test("what ranks have to do becomes more even, and then stays as it is", async () => {
+  test("what ranks have to do becomes more even", async () => {
     const events: RebalanceEvent[] = [];
     const engine = await openEngine({
       ...OPTIONS,

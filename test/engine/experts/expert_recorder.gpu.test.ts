@@ -77,7 +77,7 @@ describe("what a step has chosen", () => {
         chosen.map(async (read) => {
           const counts = Array<number>(EXPERTS + 1).fill(0);
           for (const expert of new Uint32Array(await read())) counts[expert]! += 1;
-          // The last is the shared expert, which nobody chooses.
+          // The last is the shared expert, which all rows have.
           return counts.slice(0, EXPERTS);
         }),
       );

@@ -100,6 +100,19 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   epNumRedundantExperts: { args: ["--ep-num-redundant-experts", "2"] },
   initExpertLocation: { args: ["--init-expert-location", '{"logical_count": [[1]]}'] },
   eplbAlgorithm: { args: ["--eplb-algorithm", "deepseek_vec"] },
+  enableEplb: { args: ["--enable-eplb"] },
+  eplbIterations: {
+    args: ["--eplb-rebalance-num-iterations", "7"],
+    beside: ["--enable-eplb"],
+  },
+  eplbLayersPerChunk: {
+    args: ["--eplb-rebalance-layers-per-chunk", "2"],
+    beside: ["--enable-eplb"],
+  },
+  eplbThreshold: {
+    args: ["--eplb-min-rebalancing-utilization-threshold", "0.5"],
+    beside: ["--enable-eplb"],
+  },
   recordedPasses: { args: ["--expert-distribution-recorder-buffer-size", "7"] },
   epDispatchAlgorithm: { args: ["--ep-dispatch-algorithm", "fake"] },
   randomSeed: { args: ["--random-seed", "7"] },

@@ -4,7 +4,7 @@
  * @module
  */
 import { MemoryBlobs } from "../engines/memory_blobs.ts";
-import { chat, GENERATING, generate, prompt, STORED } from "./sent_requests.ts";
+import { chat, EXPERT_RECORD, GENERATING, generate, prompt, STORED } from "./sent_requests.ts";
 import type { Scenario } from "./served_engine.ts";
 
 /** Prefixes of two blocks each. */
@@ -34,6 +34,22 @@ const withStorage = (storage: MemoryBlobs): Scenario["options"] => ({
 });
 
 export const OF_FEW_SITES: readonly Scenario[] = [
+  {
+    name: "experts that are recorded and move between ranks",
+    options: {
+      ...{ maxTotalTokens: 1024, contextLength: 128, tensorParallelSize: 2 },
+      experts: { redundant: 4, rebalance: { everySteps: 3, minBalancedness: 1 } },
+    },
+    waves: [{ record: EXPERT_RECORD }, { chat: GENERATING.chat }],
+    only: [
+      "server/routes/expert_record.ts: await requireControl(expertRecords, request).start();",
+      "server/routes/expert_record.ts: await requireControl(expertRecords, request).stop();",
+      "server/routes/expert_record.ts: const name = await requireControl(expertRecords, request).dump();",
+      "engine/experts/expert_balancer.ts: this.#turn = await this.#plan(layout);",
+      "engine/experts/expert_balancer.ts: if (this.#turn !== undefined) await this.#move(this.#turn, runner, layout);",
+      "engine/step/step_loop.ts: if (layout !== undefined) await balancer?.beforeStep(runner, layout);",
+    ],
+  },
   {
     name: "a storage without room, whose prefixes are used again",
     options: withStorage(smallBlobs()),

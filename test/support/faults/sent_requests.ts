@@ -171,6 +171,18 @@ export const LONG = {
   ],
 } as const satisfies Record<string, Sent>;
 
+/** Begins to record choices of experts, and writes them down. */
+export const EXPERT_RECORD: Sent = [
+  ...(["POST", "/start_expert_distribution_record", {}] as const),
+  {
+    behind: [
+      GENERATING.stream,
+      ["POST", "/dump_expert_distribution_record", {}],
+      ["POST", "/stop_expert_distribution_record", {}],
+    ],
+  },
+];
+
 /** Each depends on the one before: together they are one client's doing. */
 export const PROFILE: Sent = [
   ...(["POST", "/start_profile", {}] as const),

@@ -111,6 +111,10 @@ export async function openServed(
     toolCallParser: "qwen25",
     metrics,
     reportError: (error) => errors.push(error),
+    expertRecords: new modules["node/observe/expert_record_files"].ExpertRecordFiles(
+      served,
+      folder,
+    ),
     profiles: new ProfileFiles(served, { folder, onError: (error) => errors.push(error) }),
   });
   const askAll = async (sent: Sent, signal?: AbortSignal) => {

@@ -32,6 +32,7 @@ export interface WatchedModules {
   readonly "parallel/local": typeof import("../../../src/parallel/local.ts");
   readonly "engine/schedule/new_token_estimate": typeof import("../../../src/engine/schedule/new_token_estimate.ts");
   readonly "node/observe/profile_files": typeof import("../../../src/node/observe/profile_files.ts");
+  readonly "node/observe/expert_record_files": typeof import("../../../src/node/observe/expert_record_files.ts");
   readonly "server/app": typeof import("../../../src/server/app.ts");
   readonly "engine/remote/port": typeof import("../../../src/engine/remote/port.ts");
   readonly "engine/remote/remote_engine": typeof import("../../../src/engine/remote/remote_engine.ts");
@@ -50,7 +51,7 @@ const NAMES: readonly (keyof WatchedModules)[] = [
   ...(["engine/text/text_files", "engine/grammar/remote_grammar_service"] as const),
   ...(["engine/grammar/serve_grammars", "engine/schedule/new_token_estimate"] as const),
   ...(["engine/ranks/rank_leader", "engine/ranks/follow_steps", "parallel/local"] as const),
-  ...(["node/observe/profile_files", "errors"] as const),
+  ...(["node/observe/profile_files", "node/observe/expert_record_files", "errors"] as const),
 ];
 
 /**
