@@ -40,6 +40,7 @@ export const OF_FEW_SITES: readonly Scenario[] = [
       ...{ maxTotalTokens: 1024, contextLength: 128, tensorParallelSize: 2 },
       experts: { redundant: 4, rebalance: { everySteps: 3, minBalancedness: 1 } },
     },
+    isSlow: true,
     waves: [{ record: EXPERT_RECORD }, { chat: GENERATING.chat }],
     only: [
       "server/routes/expert_record.ts: await requireControl(expertRecords, request).start();",
