@@ -128,7 +128,7 @@ const tried = {
 /** Those of some sites that are tried, each at its first and at its last time. */
 function* chosen(
   counts: ReadonlyMap<string, number>,
-  { only }: Scenario,
+  { only, varies = false }: Scenario,
   mode: keyof typeof tried,
 ): Generator<readonly [string, number]> {
   const sites = [...counts].filter(([site]) => {
@@ -141,7 +141,7 @@ function* chosen(
   for (let i = 0; i < sites.length; i += DISTANCE) {
     const [site, count] = sites[i]!;
     yield [site, 1];
-    if (fullTest && count > 1) yield [site, count];
+    if (fullTest && count > 1 && !varies) yield [site, count];
   }
 }
 

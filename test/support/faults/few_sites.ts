@@ -41,6 +41,7 @@ export const OF_FEW_SITES: readonly Scenario[] = [
       experts: { redundant: 4, rebalance: { everySteps: 3, minBalancedness: 1 } },
     },
     isSlow: true,
+    varies: true,
     waves: [{ record: EXPERT_RECORD }, { chat: GENERATING.chat }],
     only: [
       "server/routes/expert_record.ts: await requireControl(expertRecords, request).start();",

@@ -55,6 +55,8 @@ export interface Scenario {
   readonly faults?: readonly Fault[];
   /** Requests that end with an error in every run. Default: none does. */
   readonly refused?: readonly string[];
+  /** Whether it is not the same at each run how often sites are passed: then each fails the first time. */
+  readonly varies?: boolean;
   /** Sites that it is about, where others are tried elsewhere. Default: all. */
   readonly only?: readonly string[];
   /** Whether the clock goes on by more than a slice at each look. Default false. */
