@@ -39,13 +39,11 @@ import {
   openPages,
   openRetractionMemory,
   openScheduler,
+  openTransfers,
   openTravelling,
   spellingOf,
 } from "./engine_parts.ts";
 import { engineStatus } from "./engine_status.ts";
-  openTransfers,
-  spellingOf,
-} from "./engine_parts.ts";
 import { constraintOf } from "./grammar/constraint.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
 import { loadImageProcessor } from "./images/image_processor.ts";
@@ -137,17 +135,8 @@ export class Engine implements GenerationEngine {
     this.#pages = openPages(loaded, retractionMemory);
     this.#scheduler = openScheduler(loaded, this.#pages, { ...this.model, costs });
     this.#live = new LiveSequences(resolved);
-    this.#prefixes =
-      store &&
-      new PrefixTransfers({
-        ...resolved.prefixStore!,
-        store,
-        codec: carriers!.stored,
-        pages: this.#pages,
-        isIdle: () => !this.#loop.isRunning,
-        wake: () => this.#loop.wake(),
-      });
     const [scheduler, pages] = [this.#scheduler, this.#pages];
+    const { carriers } = this.#loaded;
     const travelParts = { carriers, scheduler, pages, loop: () => this.#loop };
     this.#travelling = openTravelling(resolved, travelParts);
     this.#prefixes = openTransfers(store, this.#loaded, {

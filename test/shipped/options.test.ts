@@ -336,19 +336,6 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   disaggregationWaitingTimeout: () => echoed(second, "disaggregation_waiting_timeout", 8),
   disaggregationHeartbeatInterval: () => echoed(second, "disaggregation_heartbeat_interval", 9),
   numReservedDecodeTokens: () => echoed(second, "num_reserved_decode_tokens", 10),
-  epSize: () => echoed(second, "ep_size", 2),
-  epNumRedundantExperts: () => echoed(second, "ep_num_redundant_experts", 4),
-  initExpertLocation: () => refusedAtStart("--init-expert-location", "[1]"),
-  eplbAlgorithm: () => echoed(second, "eplb_algorithm", "deepseek_hierarchical"),
-  expertRecorderMode: async () => {
-    for (const verb of ["start", "dump", "stop"]) {
-      const path = `/${verb}_expert_distribution_record`;
-      expect((await second.post(path, {})).status).toBe(200);
-    }
-  },
-  expertRecorderDir: () => echoed(second, "expert_distribution_recorder_dir", expect.any(String)),
-  recordedPasses: () => echoed(second, "expert_distribution_recorder_buffer_size", 5),
-  epDispatchAlgorithm: () => echoed(second, "ep_dispatch_algorithm", "dynamic"),
   ...expertTests(() => second, refusedAtStart),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),

@@ -97,7 +97,6 @@ export function prepareDraft(
     cacheShape: kvCacheShape(definition.shape, options.cacheDtype),
     weightBytes: memory.bytes("weights"),
     cut,
-    create: (own) => definition.create({ ...own, formats: formats() }, shape),
     create: (own) => definition.create({ ...own, ...ALONE, formats: formats() }, shape),
   };
 }

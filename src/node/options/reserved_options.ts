@@ -72,21 +72,6 @@ export const RESERVED_OPTIONS = reserved({
     neutral: [1],
     help: "ranks that split dense layers",
   },
-  initExpertLocation: {
-    flags: ["--init-expert-location"],
-    kind: "string",
-    neutral: ["trivial"],
-    help: "file with the first placement of experts",
-  allowedLocalMediaPath: {
-    flags: ["--allowed-local-media-path"],
-    kind: "string",
-    help: "folder whose images requests may name",
-  },
-  allowedMediaDomains: {
-    flags: ["--allowed-media-domains"],
-    kind: "strings",
-    help: "hosts whose images requests may name",
-  },
   deepepConfig: {
     flags: ["--deepep-config"],
     kind: "string",
