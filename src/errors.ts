@@ -181,3 +181,5 @@ export class DisaggregationError extends EngineError {
     this.room = room;
   }
 }
+/** A rank came to an exchange without its part: none of them got anything, and their group goes on. */
+export class SpoiledError extends GroupError {}

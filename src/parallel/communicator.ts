@@ -35,12 +35,21 @@ export interface Communicator extends RankOf {
    * @throws {GroupError} when a rank has left, or has come for something else.
    */
   allGather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void>;
+  /**
+   * Comes to the exchange that the others come to now, whatever they bring, without a part of its own:
+   * no rank gets anything, and all may go on to the next. Absent where a lost part ends the group.
+   *
+   * @throws {SpoiledError} on every rank, those that came by `allGather` included.
+   * @throws {GroupError} when a rank has left.
+   */
+  readonly spoil?: ((reason: string) => Promise<never>) | undefined;
   /** Leaves the group: ranks that wait for this one, now or later, fail with the reason. */
   abort(reason: string): void;
 }
 
 /** A communicator of a group whose ranks all live in this process. */
 export interface LocalCommunicator extends Communicator {
+  readonly spoil: (reason: string) => Promise<never>;
   /** Has the ranks meet again after one has left. To be called while none waits. */
   renew(): void;
 }

@@ -36,6 +36,11 @@ export function described({ name, counts }: Exchange): string {
   return `"${name}" of ${counts.join(" + ")} bytes`;
 }
 
+/** Of a rank that came to an exchange without its part. */
+export function withoutPart(rank: number, reason: string): string {
+  return `Cannot go on with this step: rank ${rank} has no part of it, ${reason}`;
+}
+
 /** Of a rank that has left its group. */
 export function withoutRank(rank: number, reason: string): string {
   return `Cannot go on without rank ${rank}, which has left its group: ${reason}`;

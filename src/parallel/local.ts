@@ -3,12 +3,21 @@
  *
  * @module
  */
-import { GroupError } from "../errors.ts";
+import { GroupError, SpoiledError } from "../errors.ts";
 import type { Exchange, LocalCommunicator } from "./communicator.ts";
-import { type Coming, comesTwice, described, problemOf, withoutRank } from "./exchange.ts";
+import {
+  type Coming,
+  comesTwice,
+  described,
+  problemOf,
+  withoutPart,
+  withoutRank,
+} from "./exchange.ts";
 
-/** One rank that has come to an exchange. */
-interface Arrival extends Coming {
+/** One rank that has come to an exchange: with its part, or with the reason why it has none. */
+interface Arrival {
+  readonly coming: Coming | undefined;
+  readonly reason?: string;
   resolve(): void;
   reject(error: GroupError): void;
 }
@@ -20,6 +29,7 @@ export function localGroup(size: number): readonly LocalCommunicator[] {
     rank,
     size,
     allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
+    spoil: (reason) => meeting.spoil(rank, reason),
     abort: (reason) => meeting.fail(new GroupError(withoutRank(rank, reason))),
     renew: () => meeting.renew(),
   }));
@@ -39,9 +49,17 @@ class Meeting {
     const problem = this.#problemOf(rank, coming);
     if (problem !== undefined)
       this.fail(new GroupError(`Cannot gather from all ranks: ${problem}`));
+    return this.#arrive(rank, { coming });
+  }
+
+  spoil(rank: number, reason: string): Promise<never> {
+    return this.#arrive(rank, { coming: undefined, reason }) as Promise<never>;
+  }
+
+  #arrive(rank: number, arrival: Omit<Arrival, "resolve" | "reject">): Promise<void> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      this.#arrivals.set(rank, { ...coming, resolve, reject });
+      this.#arrivals.set(rank, { ...arrival, resolve, reject });
       if (this.#arrivals.size === this.#size) this.#deliver();
     });
   }
@@ -62,18 +80,27 @@ class Meeting {
     const wrong = problemOf({ rank, size: this.#size }, coming);
     if (wrong !== undefined) return wrong;
     if (this.#arrivals.has(rank)) return comesTwice(rank, exchange);
-    const [first] = this.#arrivals;
-    if (first === undefined || alike(first[1].exchange, exchange)) return undefined;
-    const [other, { exchange: others }] = first;
-    return `rank ${other} is at ${described(others)}, rank ${rank} at ${described(exchange)}`;
+    for (const [other, { coming: others }] of this.#arrivals) {
+      if (others === undefined) continue;
+      if (alike(others.exchange, exchange)) return undefined;
+      return `rank ${other} is at ${described(others.exchange)}, rank ${rank} at ${described(exchange)}`;
+    }
+    return undefined;
   }
 
   #deliver(): void {
     const arrivals = [...this.#arrivals].sort(([a], [b]) => a - b).map(([, arrival]) => arrival);
     this.#arrivals.clear();
-    for (const { into } of arrivals) {
+    const spoiler = arrivals.findIndex(({ coming }) => coming === undefined);
+    if (spoiler >= 0) {
+      const error = new SpoiledError(withoutPart(spoiler, arrivals[spoiler]!.reason!));
+      for (const { reject } of arrivals) reject(error);
+      return;
+    }
+    const all = arrivals.map(({ coming }) => coming!);
+    for (const { into } of all) {
       let at = 0;
-      for (const { part } of arrivals) {
+      for (const { part } of all) {
         into.set(part, at);
         at += part.length;
       }

@@ -62,6 +62,19 @@ export function groupCases(name: string, runGroup: RunGroup): void {
       );
     });
 
+    test("a rank that comes without its part leaves all without, and they go on", async () => {
+      const size = 3;
+      const told = (rank: number) =>
+        `Cannot go on with this step: rank ${rank} has no part of it, as its device is lost`;
+      for (const outcome of await runGroup("spoils", size)) {
+        const [few, , many, , both] = outcome as string[];
+        expect([few, many]).toEqual([told(1), told(1)]);
+        expect([told(1), told(2)]).toContain(both);
+        const bytes = (count: number) => 50 + 2 * count;
+        expect(outcome).toEqual([few, bytes(100), many, bytes(300_000), both, bytes(100)]);
+      }
+    });
+
     test.each(["leaves late", "leaves early"] as const)(
       "a rank that %s fails those that wait and those that come",
       async (program) => {

@@ -129,6 +129,23 @@ export const PROGRAMS = {
     return outcomes(communicator, gather(communicator, counts));
   },
 
+  /** With few bytes and with many, whichever rank comes first; then all of them meet again. */
+  async spoils(communicator) {
+    const { rank, size } = communicator;
+    const said: unknown[] = [];
+    for (const [round, count] of [100, 300_000, 100].entries()) {
+      const counts = Array.from({ length: size }, (_, r) => (r === 0 ? 50 : count));
+      await pause(((rank + round) % size) * 10);
+      const coming =
+        rank === 1 || (rank === 2 && round === 2)
+          ? communicator.spoil!("as its device is lost")
+          : gather(communicator, counts);
+      said.push(await outcomeOf(coming));
+      said.push((await gather(communicator, counts, { round })).length);
+    }
+    return said;
+  },
+
   async "leaves late"(communicator) {
     if (communicator.rank !== 1) {
       return outcomes(communicator, gather(communicator, Array(communicator.size).fill(1)));

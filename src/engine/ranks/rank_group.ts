@@ -52,7 +52,12 @@ export async function loadRanks(
   const group = localGroup(size);
   const loads = group.map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
-    return loadModel(checkpoint, { ...own, ...told, communicator });
+    // Ranks of one device lose it together.
+    return loadModel(checkpoint, {
+      ...own,
+      ...told,
+      communicator: { ...communicator, spoil: undefined },
+    });
   });
   try {
     return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };

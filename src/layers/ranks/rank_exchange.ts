@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { lossOf } from "../../gpu/device.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
@@ -21,9 +22,33 @@ export interface GatheredTensor {
   deliver(all: Uint8Array<ArrayBuffer>, step: Step): void;
 }
 
+interface Meeting {
+  readonly device: GPUDevice;
+  readonly communicator: Communicator;
+}
+
+/**
+ * Waits for what this rank brings to an exchange. Where it is lost with the device, the other ranks
+ * are told that it does not come.
+ *
+ * @throws {SpoiledError} on every rank then.
+ */
+export async function readPart(
+  { device, communicator }: Meeting,
+  reads: readonly Promise<void>[],
+): Promise<void> {
+  try {
+    await Promise.all(reads);
+  } catch (error) {
+    const loss = communicator.spoil && (await lossOf(device));
+    if (loss === undefined) throw error;
+    await communicator.spoil!(`as its device is lost (${loss.message || loss.reason})`);
+  }
+}
+
 /** Host memory and a mappable buffer for exchanges of up to so many bytes, made once. */
 export class RankExchange {
-  readonly #communicator: Communicator;
+  readonly #meeting: Meeting;
   readonly #readback: Readback;
   readonly #part: Uint8Array<ArrayBuffer>;
   readonly #all: Uint8Array<ArrayBuffer>;
@@ -34,7 +59,7 @@ export class RankExchange {
     communicator: Communicator,
     bytes: number,
   ) {
-    this.#communicator = communicator;
+    this.#meeting = { device, communicator };
     this.#readback = memory.own(new Readback(device, bytes, 1));
     this.#part = new Uint8Array(bytes);
     this.#all = new Uint8Array(bytes * communicator.size);
@@ -42,7 +67,8 @@ export class RankExchange {
 
   /** Adds an exchange. A step without rows takes part with nothing: other ranks may wait for it. */
   gather(plan: Plan<Step>, { name, from, bytes, deliver }: GatheredTensor): void {
-    const { size } = this.#communicator;
+    const { communicator } = this.#meeting;
+    const { size } = communicator;
     let read: ((into: Uint8Array) => Promise<void>) | undefined;
     plan.addVarying((step) => {
       const count = bytes(step);
@@ -50,10 +76,10 @@ export class RankExchange {
     });
     plan.exchange(name, async (step) => {
       const count = bytes(step);
-      await read?.(this.#part);
+      if (read !== undefined) await readPart(this.#meeting, [read(this.#part)]);
       const all = this.#all.subarray(0, size * count);
       const counts = Array<number>(size).fill(count);
-      await this.#communicator.allGather(this.#part.subarray(0, count), all, { name, counts });
+      await communicator.allGather(this.#part.subarray(0, count), all, { name, counts });
       if (count > 0) deliver(all, step);
     });
   }

@@ -13,6 +13,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { Step } from "../batch.ts";
+import { readPart } from "./rank_exchange.ts";
 
 export interface SlotExchangeOptions {
   readonly device: GPUDevice;
@@ -78,7 +79,7 @@ export class SlotExchange {
     plan.exchange(name, async ({ rows }) => {
       if (reads !== undefined) {
         const [readExperts, readRows] = reads;
-        await Promise.all([
+        await readPart(this.#options, [
           readExperts(new Uint8Array(this.#experts.buffer)),
           readRows(this.#rows),
         ]);

@@ -5,9 +5,15 @@
  *
  * @module
  */
-import { GroupError } from "../../errors.ts";
+import { GroupError, SpoiledError } from "../../errors.ts";
 import type { Communicator, Exchange, RankOf } from "../../parallel/communicator.ts";
-import { comesTwice, described, problemOf, withoutRank } from "../../parallel/exchange.ts";
+import {
+  comesTwice,
+  described,
+  problemOf,
+  withoutPart,
+  withoutRank,
+} from "../../parallel/exchange.ts";
 import { MOST_BYTES, type MpiLibrary, STATE } from "./mpi_library.ts";
 import { deferred } from "./nodes.ts";
 
@@ -15,8 +21,10 @@ import { deferred } from "./nodes.ts";
 const SLICE_MICROSECONDS = 50;
 /** A rank that waits longer looks once a millisecond, and leaves the processor to those that compute. */
 const BUSY_MILLISECONDS = 4;
+const NOTHING = new Uint8Array(0);
 
 export interface MpiCommunicator extends Communicator {
+  readonly spoil: (reason: string) => Promise<never>;
   /** Milliseconds after which an exchange ends whose ranks have not all come. */
   deadline: number;
   /** What has ended the group. */
@@ -35,7 +43,8 @@ interface Form {
 
 interface Waiting {
   readonly into: Uint8Array;
-  readonly exchange: Exchange;
+  /** Absent where this rank has come without its part. */
+  readonly exchange: Exchange | undefined;
   readonly since: number;
   resolve(): void;
   reject(error: GroupError): void;
@@ -53,6 +62,7 @@ export function mpiCommunicator(
     size,
     allGather: (part, into, exchange) => meeting.gather(part, into, exchange),
     abort: (reason) => meeting.leave(reason),
+    spoil: (reason) => meeting.spoil(reason),
     fail: (error) => meeting.fail(error),
     failed: meeting.failed.promise,
     get failure() {
@@ -89,8 +99,18 @@ class Meeting {
     const { text, counts } = this.#formOf(exchange);
     const state = this.#library.gather(text, part, counts, into, SLICE_MICROSECONDS);
     if (state === STATE.done) return Promise.resolve();
+    return this.#wait(state, { into, exchange });
+  }
+
+  spoil(reason: string): Promise<never> {
+    if (this.failure !== undefined) return Promise.reject(this.failure);
+    const state = this.#library.spoil(reason, SLICE_MICROSECONDS);
+    return this.#wait(state, { into: NOTHING, exchange: undefined }) as Promise<never>;
+  }
+
+  #wait(state: number, coming: Pick<Waiting, "into" | "exchange">): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiting = { into, exchange, since: performance.now(), resolve, reject };
+      this.#waiting = { ...coming, since: performance.now(), resolve, reject };
       this.#take(state);
     });
   }
@@ -146,12 +166,18 @@ class Meeting {
       waiting.resolve();
       return;
     }
+    if (state === STATE.spoiled) {
+      const { rank, text } = this.#library.told(state);
+      this.#waiting = undefined;
+      waiting.reject(new SpoiledError(withoutPart(rank, text)));
+      return;
+    }
     if (state !== STATE.pending) {
       this.#endFor(state, waiting.exchange);
       return;
     }
     const waited = performance.now() - waiting.since;
-    if (waited > this.deadline && waiting.exchange.isPatient !== true) {
+    if (waited > this.deadline && waiting.exchange?.isPatient !== true) {
       this.#end(`Cannot gather from all ranks: ${this.#lateness(waiting.exchange)}`);
     } else if (waited < BUSY_MILLISECONDS) {
       setImmediate(this.#look);
@@ -160,7 +186,7 @@ class Meeting {
     }
   }
 
-  #endFor(state: number, exchange: Exchange): void {
+  #endFor(state: number, exchange: Exchange | undefined): void {
     const { rank, isWhole, text } = this.#library.told(state);
     if (state === STATE.left) {
       this.#end(isWhole ? text : withoutRank(rank, text));
@@ -169,23 +195,28 @@ class Meeting {
     this.#end(`Cannot gather from all ranks: ${this.#reasonOf(state, exchange, rank, text)}`);
   }
 
-  #reasonOf(state: number, exchange: Exchange, rank: number, text: string): string {
+  #reasonOf(state: number, exchange: Exchange | undefined, rank: number, text: string): string {
     if (state === STATE.differs) {
-      const own = `rank ${this.#own.rank} at ${described(exchange)}`;
+      const own = `rank ${this.#own.rank} at ${nameOf(exchange)}`;
       return `rank ${rank} is at ${text}, ${own}`;
     }
     if (state === STATE.noMemory) {
-      return `rank ${this.#own.rank} has no memory for ${described(exchange)}`;
+      return `rank ${this.#own.rank} has no memory for ${nameOf(exchange)}`;
     }
     return `MPI has failed between rank ${this.#own.rank} and rank ${rank}`;
   }
 
-  #lateness(exchange: Exchange): string {
+  #lateness(exchange: Exchange | undefined): string {
     const ranks = this.#library.missing();
     const seconds = `${this.deadline / 1000} s`;
     // A rank that has all bytes of the others may wait for them to take its own.
-    if (ranks.length === 0) return `not all ranks have taken ${described(exchange)} in ${seconds}`;
+    if (ranks.length === 0) return `not all ranks have taken ${nameOf(exchange)} in ${seconds}`;
     const named = `rank${ranks.length === 1 ? "" : "s"} ${ranks.join(", ")}`;
-    return `${described(exchange)} has waited ${seconds} for ${named}`;
+    return `${nameOf(exchange)} has waited ${seconds} for ${named}`;
   }
+}
+
+/** As messages name it; a rank without its part does not know which it is. */
+function nameOf(exchange: Exchange | undefined): string {
+  return exchange === undefined ? "an exchange without a part" : described(exchange);
 }

@@ -15,6 +15,8 @@ export const STATE = {
   left: 3,
   failed: 4,
   noMemory: 5,
+  /** A rank came without its part; the next exchange may follow. */
+  spoiled: 6,
 } as const;
 
 /** Bytes of a text that a rank tells others; longer ones are cut, and compared by a hash too. */
@@ -47,6 +49,8 @@ export interface MpiLibrary {
     into: Uint8Array,
     microseconds: number,
   ): number;
+  /** Comes without a part to the exchange that the others come to, and tells them why. @returns A state. */
+  spoil(reason: string, microseconds: number): number;
   /** Looks for some microseconds whether the exchange is done, and fills `into` then. @returns A state. */
   poll(into: Uint8Array, microseconds: number): number;
   /** Moves what this rank has sent on its way, between exchanges. */
@@ -92,6 +96,7 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
   const gather = declare(
     "int wisp_gather(void *text, int length, void *part, void *counts, void *into, int slice)",
   );
+  const spoil = declare("int wisp_spoil(void *text, int length, int slice)");
   const poll = declare("int wisp_poll(void *into, int slice)");
   const progress = declare("int wisp_progress()");
   const leave = declare("int wisp_leave(void *text, int length, int whole)");
@@ -118,6 +123,10 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
     },
     gather: (text, part, counts, into, microseconds) =>
       gather(text, text.length, part, counts, into, microseconds) as number,
+    spoil(reason, microseconds) {
+      const text = new TextEncoder().encode(reason);
+      return spoil(text, text.length, microseconds) as number;
+    },
     poll: (into, microseconds) => poll(into, microseconds) as number,
     progress: () => void progress(),
     leave(text, isWhole) {

@@ -8,6 +8,10 @@
  * An exchange sends one message to every other rank: what this rank came for, and its bytes behind it
  * where they are few. Many bytes follow in a message of their own. So two ranks that came for
  * different things find out, whatever their sizes, and no receive is ever too small.
+ *
+ * A rank that has lost its part of an exchange comes without it and says so. It does not know how many
+ * bytes the others bring, so each says in its first message what follows. None of them gets anything
+ * then, and all are ready for the next exchange.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +33,7 @@
 enum { TEXT_MOST = 480, INLINE_MOST = 8192 };
 enum { HEAD_TAG = 1, BODY_TAG = 2, LEAVE_TAG = 3 };
 /* States that calls return; mpi_library.ts has the same. */
-enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5 };
+enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6 };
 
 struct head {
   uint64_t sequence;
@@ -37,6 +41,10 @@ struct head {
   uint32_t text_length;
   /* Of a leaving rank: its text is the whole message of an error. */
   uint32_t whole;
+  /* Bytes that follow in a message of their own. */
+  uint32_t body;
+  /* The rank comes without its part: its text says why. */
+  uint32_t spoils;
 };
 
 enum { TOLD_MOST = sizeof(struct head) + TEXT_MOST, HEAD_MOST = TOLD_MOST + INLINE_MOST };
@@ -45,6 +53,8 @@ struct peer {
   /* Its newest head, and what it said when it left. */
   unsigned char in[HEAD_MOST], farewell[TOLD_MOST];
   int came, body_done, body_failed;
+  /* Where a rank that comes without its part takes what follows, which nothing reads. */
+  unsigned char *unread;
 };
 
 static struct {
@@ -72,7 +82,9 @@ static struct {
   int failing_peer;
   /* The first rank that has left, or -1. */
   int left;
-} now = {.left = -1};
+  /* The first rank that came to this exchange without its part, or -1. */
+  int spoiled;
+} now = {.left = -1, .spoiled = -1};
 
 static int64_t microseconds(void) {
   struct timespec t;
@@ -159,9 +171,10 @@ static uint64_t hash_of(const unsigned char *text, int length) {
   return hash;
 }
 
-static int head_into(unsigned char *out, const unsigned char *text, int length, int whole) {
-  struct head head = {now.sequence, hash_of(text, length),
-                      length < TEXT_MOST ? length : TEXT_MOST, whole};
+static int head_into(unsigned char *out, const unsigned char *text, int length, struct head head) {
+  head.sequence = now.sequence;
+  head.hash = hash_of(text, length);
+  head.text_length = length < TEXT_MOST ? length : TEXT_MOST;
   memcpy(out, &head, sizeof head);
   memcpy(out + sizeof head, text, head.text_length);
   return sizeof head + head.text_length;
@@ -197,6 +210,31 @@ static int fails(int peer, int state) {
   return state;
 }
 
+/* A peer has come without its part: nothing follows. */
+static int take_nothing(int peer) {
+  MPI_Request *body = &now.requests[2 * mpi.size + peer];
+  now.peers[peer].body_done = 1;
+  if (now.spoiled < 0) now.spoiled = peer;
+  if (*body == MPI_REQUEST_NULL) return PENDING;
+  if (MPI_Cancel(body) != MPI_SUCCESS || MPI_Wait(body, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+    return fails(peer, FAILED);
+  return PENDING;
+}
+
+/* Takes what a peer sends behind its head, for which this rank has no use. */
+static int take_unread(int peer, uint32_t length) {
+  struct peer *other = &now.peers[peer];
+  other->body_done = length == 0;
+  now.counts[peer] = length;
+  if (length == 0) return PENDING;
+  if (length > INT_MAX) return fails(peer, FAILED);
+  other->unread = malloc(length);
+  if (other->unread == NULL) return fails(mpi.rank, NO_MEMORY);
+  int error = MPI_Irecv(other->unread, length, MPI_BYTE, peer, BODY_TAG, mpi.comm,
+                        &now.requests[2 * mpi.size + peer]);
+  return error == MPI_SUCCESS ? PENDING : fails(peer, FAILED);
+}
+
 static int take_head(int peer, const MPI_Status *status) {
   int length = 0;
   MPI_Get_count(status, MPI_BYTE, &length);
@@ -204,6 +242,8 @@ static int take_head(int peer, const MPI_Status *status) {
   size_t begin = sizeof head + head.text_length;
   now.peers[peer].came = 1;
   if (length < (int)sizeof head || head.text_length > TEXT_MOST) return fails(peer, FAILED);
+  if (head.spoils && head.sequence == now.sequence) return take_nothing(peer);
+  if (now.spoiled == mpi.rank && head.sequence == now.sequence) return take_unread(peer, head.body);
   if (!agrees(peer)) return fails(peer, DIFFERS);
   if (now.counts[peer] > INLINE_MOST) return now.peers[peer].body_failed ? fails(peer, FAILED) : PENDING;
   if (begin + now.counts[peer] != (size_t)length) return fails(peer, FAILED);
@@ -243,7 +283,7 @@ static int look(void) {
   }
   int waits = 0;
   for (int i = 0; i < 4 * size; i++) waits |= now.requests[i] != MPI_REQUEST_NULL;
-  if (!waits) return DONE;
+  if (!waits) return now.spoiled < 0 ? DONE : fails(now.spoiled, SPOILED);
   return now.left < 0 ? PENDING : fails(now.left, LEFT);
 }
 
@@ -280,31 +320,9 @@ int wisp_progress(void) {
   return DONE;
 }
 
-/* Begins an exchange, and looks whether it is done: see wisp_poll. */
-int wisp_gather(const unsigned char *text, int text_length, const unsigned char *part,
-                const int32_t *counts, unsigned char *into, int slice) {
+/* Begins to receive from every peer, which is to bring so many bytes, and to send what `out` has. */
+static int begin(size_t own) {
   int rank = mpi.rank, size = mpi.size, error = MPI_SUCCESS;
-  size_t total = 0;
-  if (now.left >= 0) return fails(now.left, LEFT);
-  for (int peer = 0; peer < size; peer++) {
-    now.counts[peer] = counts[peer];
-    now.places[peer] = total;
-    total += counts[peer];
-    now.peers[peer].came = now.peers[peer].body_done = peer == rank;
-    now.peers[peer].body_failed = 0;
-  }
-  size_t own = counts[rank];
-  if (!has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
-  if (own > INLINE_MOST && !has_room(&now.send, &now.send_room, own)) return NO_MEMORY;
-  now.sequence++;
-  now.out_length = head_into(now.out, text, text_length, 0);
-  memcpy(now.receive + now.places[rank], part, own);
-  if (own <= INLINE_MOST) {
-    memcpy(now.out + now.out_length, part, own);
-    now.out_length += own;
-  } else {
-    memcpy(now.send, part, own);
-  }
   MPI_Request *heads = now.requests, *sent = heads + size, *bodies = sent + size,
               *sent_bodies = bodies + size;
   now.active = 1;
@@ -312,8 +330,8 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
   for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
     int peer = (rank + step) % size;
     error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
-    if (error == MPI_SUCCESS && counts[peer] > INLINE_MOST)
-      error = MPI_Irecv(now.receive + now.places[peer], counts[peer], MPI_BYTE, peer, BODY_TAG,
+    if (error == MPI_SUCCESS && now.counts[peer] > INLINE_MOST)
+      error = MPI_Irecv(now.receive + now.places[peer], now.counts[peer], MPI_BYTE, peer, BODY_TAG,
                         mpi.comm, &bodies[peer]);
   }
   for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
@@ -322,8 +340,60 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
     if (error == MPI_SUCCESS && own > INLINE_MOST)
       error = MPI_Isend(now.send, own, MPI_BYTE, peer, BODY_TAG, mpi.comm, &sent_bodies[peer]);
   }
-  if (error != MPI_SUCCESS) return fails(rank, FAILED);
-  return wisp_poll(into, slice);
+  return error == MPI_SUCCESS ? PENDING : fails(rank, FAILED);
+}
+
+static void expect(int peer, size_t place, int32_t count) {
+  struct peer *other = &now.peers[peer];
+  now.counts[peer] = count;
+  now.places[peer] = place;
+  other->came = other->body_done = peer == mpi.rank;
+  other->body_failed = 0;
+  free(other->unread);
+  other->unread = NULL;
+}
+
+/*
+ * Comes without a part to the exchange that the others come to now, whatever they bring: no rank gets
+ * anything, and each is told the text.
+ */
+int wisp_spoil(const unsigned char *text, int text_length, int slice) {
+  if (now.left >= 0) return fails(now.left, LEFT);
+  for (int peer = 0; peer < mpi.size; peer++) expect(peer, 0, 0);
+  now.spoiled = mpi.rank;
+  now.sequence++;
+  now.out_length = head_into(now.out, text, text_length, (struct head){.spoils = 1});
+  memcpy(now.peers[mpi.rank].in, now.out, now.out_length);
+  int state = begin(0);
+  return state == PENDING ? wisp_poll(NULL, slice) : state;
+}
+
+/* Begins an exchange, and looks whether it is done: see wisp_poll. */
+int wisp_gather(const unsigned char *text, int text_length, const unsigned char *part,
+                const int32_t *counts, unsigned char *into, int slice) {
+  int rank = mpi.rank;
+  size_t total = 0;
+  if (now.left >= 0) return fails(now.left, LEFT);
+  for (int peer = 0; peer < mpi.size; peer++) {
+    expect(peer, total, counts[peer]);
+    total += counts[peer];
+  }
+  now.spoiled = -1;
+  size_t own = counts[rank];
+  if (!has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
+  if (own > INLINE_MOST && !has_room(&now.send, &now.send_room, own)) return NO_MEMORY;
+  now.sequence++;
+  uint32_t body = own > INLINE_MOST ? own : 0;
+  now.out_length = head_into(now.out, text, text_length, (struct head){.body = body});
+  memcpy(now.receive + now.places[rank], part, own);
+  if (own <= INLINE_MOST) {
+    memcpy(now.out + now.out_length, part, own);
+    now.out_length += own;
+  } else {
+    memcpy(now.send, part, own);
+  }
+  int state = begin(own);
+  return state == PENDING ? wisp_poll(into, slice) : state;
 }
 
 /* Tells every rank that this one is gone: those that wait hear it at once, others when they come. */
@@ -332,7 +402,7 @@ int wisp_leave(const unsigned char *text, int text_length, int whole) {
   if (told || now.peers == NULL) return DONE;
   told = 1;
   now.active = 0;
-  int length = head_into(now.farewell, text, text_length, whole), done = 0;
+  int length = head_into(now.farewell, text, text_length, (struct head){.whole = whole}), done = 0;
   MPI_Request *requests = malloc(mpi.size * sizeof(MPI_Request));
   MPI_Status *statuses = malloc(mpi.size * sizeof(MPI_Status));
   if (requests == NULL || statuses == NULL) return NO_MEMORY;
