@@ -392,6 +392,7 @@ export class Engine implements GenerationEngine {
     this.#failure ??= error;
     this.#travelling?.close(error);
     this.#loaded.close();
+    this.#loaded.abandon(error);
     // Every request gets the error, whatever state the scheduler is in; its stream's end removes it
     // there.
     for (const sequence of this.#scheduler.all()) sequence.fail(error);

@@ -85,12 +85,16 @@ export function cpuDriverOf(info: GPUAdapterInfo): CpuDriver {
 const NOTICE_MS = 200;
 
 /** How a device was lost; undefined when it is there, whatever has failed. */
-export async function lossOf(device: GPUDevice): Promise<GPUDeviceLostInfo | undefined> {
+export async function lossOf<Loss>({
+  lost,
+}: {
+  readonly lost: Promise<Loss>;
+}): Promise<Loss | undefined> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const noNotice = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), NOTICE_MS);
   });
-  const loss = await Promise.race([device.lost, noNotice]);
+  const loss = await Promise.race([lost, noNotice]);
   clearTimeout(timer);
   return loss;
 }

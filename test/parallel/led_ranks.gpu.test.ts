@@ -1,4 +1,7 @@
 /** Ranks that are led by orders, as ranks of other processes are, answer what one rank does. */
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 import { describe, expect, test, vi } from "vitest";
 import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
@@ -9,12 +12,14 @@ import { endOrders, ledRanks } from "../../src/engine/ranks/rank_leader.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { GroupError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
+import { deviceFactory } from "../../src/node/device/device.ts";
+import { prefixFiles } from "../../src/node/prefix_files.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../support/engines/engine.ts";
-import { MemoryFolder } from "../support/engines/memory_storage.ts";
+import { until } from "../support/until.ts";
 
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
 const GIVEN = {
@@ -26,13 +31,18 @@ const GIVEN = {
  * An engine on the first of two ranks, of which the other follows by orders.
  *
  * @param unpack How the other reads them.
+ * @param others What the other has other than the first.
  */
-async function openLed(options: Partial<LoadOptions> = {}, unpack = FORMAT.unpack) {
+async function openLed(
+  options: Partial<LoadOptions> = {},
+  unpack = FORMAT.unpack,
+  others: Partial<LoadOptions> = {},
+) {
   const [first, second] = localGroup(2);
   const given = { ...GIVEN, device, ...options };
   const link = { communicator: second!, format: { ...FORMAT, unpack } };
   const leading = ledRanks({ communicator: first!, format: FORMAT });
-  const following = loadFollower(folderSource(EMBEDDED_MODEL), link, given);
+  const following = loadFollower(folderSource(EMBEDDED_MODEL), link, { ...given, ...others });
   const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
     ...given,
     ...leading,
@@ -85,10 +95,16 @@ async function answers(engine: Engine) {
   return { all, hasCached: cachedTokens > 0, hasRetracted: retractions > 0 };
 }
 
+const CROWDED = { maxTotalTokens: 160, scheduleConservativeness: 0.1 };
+const HOST = { retractionMemory: 2 ** 24 };
 const DRAFTS = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
 const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [
   ["without drafts", {}],
-  ["a crowded cache", { maxTotalTokens: 160, scheduleConservativeness: 0.1 }],
+  ["a crowded cache", CROWDED],
+  [
+    "a crowded cache, drafts, and host memory for both",
+    { ...CROWDED, ...HOST, speculation: DRAFTS },
+  ],
   ["drafts of the module", { speculation: DRAFTS }],
 ];
 
@@ -97,10 +113,43 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
     const alone = await openEngine({ ...GIVEN, ...options });
     const want = await answers(alone);
     await alone.close();
-    expect(want).toMatchObject({ hasCached: true, hasRetracted: name === "a crowded cache" });
+    expect(want).toMatchObject({ hasCached: true, hasRetracted: name.includes("crowded") });
     const { engine, close } = await openLed(options);
     expect(await answers(engine)).toEqual(want);
     await close();
+  });
+
+  test("stored prefixes are brought back into the pages of both", async () => {
+    const storage = prefixFiles(await mkdtemp(join(tmpdir(), "wisp-prefixes-")));
+    const problems: string[] = [];
+    const prefixStore = { storage, maxWait: 60, onProblem: (one: string) => problems.push(one) };
+    const ask = (engine: Engine) =>
+      complete(engine, {
+        ...{ messages: chat(LONG.repeat(3)), logprobs: { topCount: 1 }, storePrefix: true },
+        sampling: { temperature: 0, maxNewTokens: 6, ignoreEos: true },
+      });
+    const answers = [];
+    const restored = [];
+    for (const open of [openLed, openLed]) {
+      const { engine, close } = await open({ prefixStore });
+      const { tokens, last } = await ask(engine);
+      answers.push([tokens, last.logprobs]);
+      restored.push(engine.status().prefixStore!.restoredTokens);
+      await close();
+      expect(problems).toEqual([]);
+    }
+    const alone = await openEngine(GIVEN);
+    const request = { messages: chat(LONG.repeat(3)), logprobs: { topCount: 1 } };
+    const sampling = { temperature: 0, maxNewTokens: 6, ignoreEos: true };
+    const { tokens, last } = await complete(alone, { ...request, sampling });
+    expect(answers).toEqual(Array(2).fill([tokens, last.logprobs]));
+    expect(restored).toEqual([0, expect.any(Number)]);
+    expect(restored[1]).toBeGreaterThan(63);
+    // As ranks of one process have them.
+    const local = await openEngine({ ...GIVEN, prefixStore, tensorParallelSize: 2 });
+    expect((await ask(local)).tokens).toEqual(tokens);
+    expect(local.status().prefixStore!.restoredTokens).toBe(restored[1]);
+    await Promise.all([alone.close(), local.close()]);
   });
 
   test("a logit processor ends its own request: no function goes to another process", async () => {
@@ -143,8 +192,8 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
       ...given
     ) {
       const submitted = await submit.apply(this, given);
-      // Rows of the other rank have come as plain data.
-      if (given[1][0]?.fail === undefined) return submitted;
+      // Only the first rank delivers log-probabilities.
+      if (given[1][0]?.logprobs === undefined) return submitted;
       const tokens = submitted.tokens.then(() => {
         throw new RangeError("no memory to read it into");
       });
@@ -152,8 +201,8 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
       tokens.catch(() => {});
       return { ...submitted, tokens };
     });
-    const answer = complete(engine, { messages: chat("Hello"), sampling: SAMPLED });
-    await expect(answer).rejects.toThrow("no memory to read it into");
+    const request = { messages: chat("Hello"), sampling: SAMPLED, logprobs: { topCount: 1 } };
+    await expect(complete(engine, request)).rejects.toThrow("no memory to read it into");
     await ended;
     vi.restoreAllMocks();
     expect(engine.status().healthy).toBe(false);
@@ -166,10 +215,76 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
     ["prefixStore", { prefixStore: { storage: new MemoryFolder({ writes: "in place" }) } }],
     ["tensorParallelSize", { tensorParallelSize: 2 }],
   ])("%s is refused", async (field, options) => {
+  test("tensorParallelSize is refused", async () => {
     const [first] = localGroup(2);
     const leading = ledRanks({ communicator: first!, format: FORMAT });
-    const given = { ...GIVEN, device, ...leading, ...(options as Partial<LoadOptions>) };
+    const given = { ...GIVEN, device, ...leading, tensorParallelSize: 2 };
     const load = Engine.load(folderSource(EMBEDDED_MODEL), given);
-    await expect(load).rejects.toMatchObject({ code: "unsupported", field });
+    await expect(load).rejects.toMatchObject({ code: "unsupported", field: "tensorParallelSize" });
+  });
+});
+
+/** A factory of devices, the newest of which a test may lose. */
+function losing() {
+  const open = deviceFactory();
+  let newest: GPUDevice | undefined;
+  let opened = 0;
+  return {
+    device: async () => {
+      newest = await open();
+      opened += 1;
+      return newest;
+    },
+    lose: () => newest!.destroy(),
+    opened: () => opened,
+  };
+}
+
+describe.skipIf(smallestCaseOnly)("a device that is lost", () => {
+  test("of either rank, is replaced with those of all, and answers go on", async () => {
+    const options = { ...CROWDED, ...HOST, recoveryWaits: [0, 0], speculation: DRAFTS };
+    const alone = await openEngine({ ...GIVEN, ...options });
+    const want = await answers(alone);
+    await alone.close();
+    const devices = [losing(), losing()] as const;
+    let steps = 0;
+    const { engine, close } = await openLed(
+      {
+        ...options,
+        device: devices[0].device,
+        onStep: () => {
+          steps += 1;
+          // Once each, with steps of several requests in flight.
+          if (steps === 9) devices[1].lose();
+          if (steps === 21) devices[0].lose();
+        },
+      },
+      FORMAT.unpack,
+      { device: devices[1].device },
+    );
+    expect(await answers(engine)).toEqual(want);
+    expect(engine.status()).toMatchObject({ healthy: true, recoveries: 2 });
+    expect(devices.map(({ opened }) => opened())).toEqual([3, 3]);
+    // While no step runs: the first rank's at once, another one's at the next step.
+    devices[0].lose();
+    await until(() => expect(engine.status().recoveries).toBe(3));
+    devices[1].lose();
+    const { tokens } = await complete(engine, rounds(0)[0]![0]!);
+    expect(tokens).toEqual(want.all[0]![0]);
+    expect(engine.status().recoveries).toBe(4);
+    await close();
+  });
+
+  test("and that nothing replaces ends the group", async () => {
+    const devices = [losing(), losing()] as const;
+    const { engine, done } = await openLed({ device: devices[0].device }, FORMAT.unpack, {
+      device: await devices[1].device(),
+    });
+    const ended = expect(done).rejects.toThrow("Cannot replace the device: nothing opens another");
+    devices[1].lose();
+    await expect(complete(engine, rounds(0)[0]![0]!)).rejects.toThrow("nothing opens another");
+    await ended;
+    expect(engine.status().healthy).toBe(false);
+    await engine.close();
   });
 });

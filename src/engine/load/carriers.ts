@@ -46,8 +46,11 @@ export function openCodec(
       uploadTo,
       quantizeActivations,
       oneForm,
-      // Each rank has pages of its own heads.
-      ...(communicator.size > 1 && { rank: communicator.rank, ranks: communicator.size }),
+      // Each rank has pages of its own heads; all have as many bytes.
+      ...(communicator.size > 1 && {
+        rank: `${communicator.rank}`.padStart(2),
+        ranks: communicator.size,
+      }),
     }),
   });
   owned.push(codec);

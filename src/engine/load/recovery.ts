@@ -14,20 +14,20 @@
  */
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
-import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { DeviceError, GroupError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
 import type { EngineModel } from "../ranks/engine_model.ts";
-import { loadRanks } from "../ranks/rank_group.ts";
+import { loadRanks, type RankLoading } from "../ranks/rank_group.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { Sequence } from "../schedule/sequence.ts";
 import type { LossFinding } from "../schedule/suspects.ts";
 import type { LoadOptions } from "./load_options.ts";
 
 /** Seconds before each try. */
-const WAITS: readonly number[] = [0, 1, 2, 4, 8];
+export const RECOVERY_WAITS: readonly number[] = [0, 1, 2, 4, 8];
 /** A device that lasts so many milliseconds is not lost again for the same reason. */
 const STEADY_MS = 60_000;
 
@@ -35,7 +35,7 @@ export interface RecoverableModelOptions {
   /** What the model was loaded from, and is read from again. */
   readonly source: WeightSource;
   /** What it was loaded with. */
-  readonly options: LoadOptions;
+  readonly options: LoadOptions & RankLoading;
   /** Called when its device is lost, unless the model is closed. */
   readonly onLost: (loss: DeviceError) => void;
 }
@@ -72,7 +72,7 @@ export class RecoverableModel {
   /** @param loaded From `source`, with `options`. */
   constructor(loaded: EngineModel, given: RecoverableModelOptions) {
     this.#options = given;
-    this.#waits = given.options.recoveryWaits ?? WAITS;
+    this.#waits = given.options.recoveryWaits ?? RECOVERY_WAITS;
     this.#current = loaded;
     this.#watch(loaded);
   }
@@ -86,7 +86,15 @@ export class RecoverableModel {
   get carriers(): Carriers | undefined {
     if (this.#current.codec === undefined) return undefined;
     const sides = () => ({ codec: this.#current.codec!, draft: this.#current.draftPages });
-    return { retracted: pageCarrier(sides), stored: prefixCarrier(sides) };
+    const own = pageCarrier(sides);
+    const carrier = () => this.#current.retracted ?? own;
+    const retracted: PageCarrier = {
+      packedBytes: (pageCount) => carrier().packedBytes(pageCount),
+      readPages: (pages) => carrier().readPages(pages),
+      writePages: (bytes, pages, options) => carrier().writePages(bytes, pages, options),
+      release: (bytes) => carrier().release?.(bytes),
+    };
+    return { retracted, stored: prefixCarrier(sides) };
   }
 
   /** That its device is gone; undefined while it is there. */
@@ -112,7 +120,7 @@ export class RecoverableModel {
 
   /** Whether something has failed because the device is gone, and another one is to take its place. */
   async isLost(): Promise<boolean> {
-    if (!this.#closing.signal.aborted) await lossOf(this.#current.device);
+    if (!this.#closing.signal.aborted) await lossOf(lossesOf(this.#current));
     return this.isRecovering;
   }
 
@@ -190,8 +198,14 @@ export class RecoverableModel {
     this.#current.destroy();
   }
 
-  #watch({ device }: EngineModel): void {
-    device.lost.then(({ message, reason }) => {
+  /** As `close`; and ranks that are elsewhere hear why. */
+  abandon({ message }: Error): void {
+    this.close();
+    this.#current.abandon?.(message);
+  }
+
+  #watch(model: EngineModel): void {
+    lossesOf(model).lost.then(({ message, reason }) => {
       if (this.#closing.signal.aborted) return;
       this.#reason = message || reason;
       this.#options.onLost(this.loss!);
@@ -216,7 +230,8 @@ export class RecoverableModel {
         await orAborted(signal, pause(seconds, signal));
         loaded = await orAborted(signal, this.#load());
       } catch (error) {
-        if (signal.aborted) throw error;
+        // A group that has ended has no next try.
+        if (signal.aborted || error instanceof GroupError) throw error;
         cause = error instanceof Error ? error : new Error(String(error));
         continue;
       }
@@ -237,7 +252,7 @@ export class RecoverableModel {
       return opened;
     };
     try {
-      const loaded = await loadRanks(await Checkpoint.open(source), {
+      const loaded = await (options.loadRanks ?? loadRanks)(await Checkpoint.open(source), {
         ...options,
         device,
         signal,
@@ -267,8 +282,10 @@ function eventOf(finding: LossFinding<Sequence>): RecoveryEvent {
   return { kind: "found", requestId: sequence.requestId, losses };
 }
 
+const lossesOf = ({ lost, device }: EngineModel) => ({ lost: lost ?? device.lost });
+
 /** Frees a model with its device, which no other model uses. */
-function discard(model: EngineModel): void {
+export function discard(model: Pick<EngineModel, "destroy" | "device">): void {
   model.destroy();
   model.device.destroy();
 }
@@ -283,8 +300,11 @@ export function requireWaits({ recoveryWaits = [] }: Pick<EngineOptions, "recove
   );
 }
 
+/** What another device's model is compared by. */
+type AlikeModel = Omit<EngineModel, "codec" | "copier">;
+
 /** What of a model on its device has to stay as it is, by what it is called in messages. */
-function sizesOf({ device, options, memoryBudget, runner, hash }: EngineModel) {
+function sizesOf({ device, options, memoryBudget, runner, hash }: AlikeModel) {
   return {
     // The bits of another device may be other ones, and what is stored says whose they are.
     ...(options.prefixStore && { "the adapter": adapterName(device) }),
@@ -298,7 +318,7 @@ function sizesOf({ device, options, memoryBudget, runner, hash }: EngineModel) {
 }
 
 /** The same for what answers depend on. */
-function numericsOf({ figures, matrices, selfTest }: EngineModel) {
+function numericsOf({ figures, matrices, selfTest }: AlikeModel) {
   return {
     "numeric classes": Object.values(figures.numericClasses).join(),
     "subgroup matrices": matrices ?? "none",
@@ -308,8 +328,12 @@ function numericsOf({ figures, matrices, selfTest }: EngineModel) {
 }
 
 /** What has changed from one device to the next and must not; undefined when nothing has. */
-function differenceOf(lost: EngineModel, next: EngineModel, isBusy: boolean): string | undefined {
-  const factsOf = (model: EngineModel): Readonly<Record<string, unknown>> => {
+export function differenceOf(
+  lost: AlikeModel,
+  next: AlikeModel,
+  isBusy: boolean,
+): string | undefined {
+  const factsOf = (model: AlikeModel): Readonly<Record<string, unknown>> => {
     return { ...sizesOf(model), ...(isBusy && numericsOf(model)) };
   };
   const [before, after] = [factsOf(lost), factsOf(next)];

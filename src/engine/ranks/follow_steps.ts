@@ -6,14 +6,18 @@
  */
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
-import { DeviceError, KernelError } from "../../errors.ts";
+import { DeviceError, GroupError, KernelError, SpoiledError } from "../../errors.ts";
+import { lossOf } from "../../gpu/device.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import type { LoadedModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
+import { differenceOf, discard, RECOVERY_WAITS } from "../load/recovery.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
+import { FollowedPages } from "./followed_pages.ts";
 import { OrderChannel } from "./order_channel.ts";
 import { OrderReader } from "./order_writer.ts";
-import { LeavingCommunicator, loadAlike, type RankLink } from "./rank_leader.ts";
+import { loadAlike } from "./rank_leader.ts";
+import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
 import type { StepOrder } from "./rank_orders.ts";
 
 /**
@@ -27,23 +31,35 @@ export async function loadFollower(
   link: RankLink,
   asked: LoadOptions,
 ): Promise<() => Promise<void>> {
-  let [source, options] = [from, asked];
-  const leaving = new LeavingCommunicator(link.communicator);
   try {
-    ({ source, options } = await withExportedLayer(from, asked));
-    const { communicator } = leaving;
-    const loaded = await loadAlike(await Checkpoint.open(source), { ...options, communicator });
-    return async () => {
-      try {
-        await new Follower(loaded, link).run();
-        leaving.isInOrder = true;
-      } finally {
-        loaded.destroy();
-      }
-    };
+    const load = (device: LoadOptions["device"]) => loadPart(from, link, { ...asked, device });
+    const follower = new Follower({ link, options: asked, load, first: await load(asked.device) });
+    return () => follower.run();
   } catch (error) {
     link.communicator.abort(`it could not load the model: ${(error as Error).message}`);
     throw error;
+  }
+}
+
+/** This rank's part on a device, which it may leave without breaking the group. */
+interface LoadedPart {
+  readonly loaded: LoadedModel;
+  readonly leaving: LeavingCommunicator;
+}
+
+/** The sources are closed either way. */
+async function loadPart(
+  from: WeightSource,
+  { communicator: group }: RankLink,
+  asked: LoadOptions,
+): Promise<LoadedPart> {
+  let [source, options] = [from, asked];
+  const leaving = new LeavingCommunicator(group);
+  const { communicator } = leaving;
+  try {
+    ({ source, options } = await withExportedLayer(from, asked));
+    const loaded = await loadAlike(await Checkpoint.open(source), { ...options, communicator });
+    return { loaded, leaving };
   } finally {
     // What has been read is whole, however its files take being let go of.
     await source.close?.().catch(() => {});
@@ -51,40 +67,57 @@ export async function loadFollower(
   }
 }
 
-class Follower {
-  readonly #loaded: LoadedModel;
-  readonly #link: RankLink;
-  readonly #reader = new OrderReader((error) => this.#fail(error));
-  /** What steps draw here whose tokens the first rank has not told yet. */
-  readonly #untold: Promise<Uint32Array>[] = [];
-  readonly #inFlight: Promise<unknown>[] = [];
-  #failure: unknown;
-  #isOver = false;
+interface FollowerOptions {
+  readonly link: RankLink;
+  readonly options: LoadOptions;
+  /** Loads once more, on another device. */
+  readonly load: (device: LoadOptions["device"]) => Promise<LoadedPart>;
+  readonly first: LoadedPart;
+}
 
-  constructor(loaded: LoadedModel, link: RankLink) {
-    this.#loaded = loaded;
-    this.#link = link;
+class Follower {
+  readonly #given: FollowerOptions;
+  readonly #pages: FollowedPages;
+  #part: LoadedPart;
+  #reader = this.#newReader();
+  /** What steps draw here whose tokens the first rank has not told yet. */
+  #untold: Promise<Uint32Array>[] = [];
+  #inFlight: Promise<unknown>[] = [];
+  #failure: unknown;
+
+  constructor(given: FollowerOptions) {
+    this.#given = given;
+    this.#part = given.first;
+    this.#pages = new FollowedPages(given.link.communicator);
   }
 
   /**
+   * Follows to the end, and frees the model.
+   *
    * @throws {GroupError} when the group has ended.
    * @throws {DeviceError | KernelError} when this rank cannot go on.
    */
   async run(): Promise<void> {
-    const channel = new OrderChannel(this.#link.communicator, this.#link.format);
-    this.#watchDevice();
+    const { link } = this.#given;
+    const channel = new OrderChannel(link.communicator, link.format);
     try {
       for (;;) {
         const order = await channel.receive();
         if (order.type === "end") break;
-        await this.#step(order);
+        if (order.type === "step") await this.#step(order);
+        else if (order.type === "reload") await this.#replaceDevice();
+        else await this.#pages.move(order, this.#part.loaded);
         if (this.#failure !== undefined) throw this.#failure;
       }
       await Promise.all(this.#inFlight);
-      this.#isOver = true;
+      this.#part.leaving.isInOrder = true;
     } catch (error) {
       // Where this rank has failed, its group has ended for that.
-      throw this.#failure ?? error;
+      const reason = this.#failure ?? error;
+      if (!(reason instanceof GroupError)) this.#fail(reason);
+      throw reason;
+    } finally {
+      this.#part.loaded.destroy();
     }
   }
 
@@ -92,13 +125,18 @@ class Follower {
     for (const tokens of order.drawn) this.#compare(this.#untold.shift()!, tokens);
     // The first rank has seen the end of so many steps, but this one perhaps not yet.
     while (this.#inFlight.length >= MOST_IN_FLIGHT) await this.#inFlight.shift();
-    const { runner, copier } = this.#loaded;
+    const { runner, copier } = this.#part.loaded;
     const { batch, rows, drafts } = this.#reader.read(order);
     if (order.copies.length > 0) copier!.copy(order.copies);
     const { sampled, scored } = rows;
-    const { tokens } = await runner.submit(batch, sampled, { scored, drafts });
-    this.#untold.push(tokens);
-    this.#inFlight.push(tokens);
+    try {
+      const { tokens } = await runner.submit(batch, sampled, { scored, drafts });
+      this.#untold.push(tokens);
+      this.#inFlight.push(tokens.catch((error) => this.#failUnlessLost(error)));
+    } catch (error) {
+      // The first rank knows too, and has devices replaced.
+      if (!(error instanceof SpoiledError)) throw error;
+    }
   }
 
   /** Has the group end when the ranks have drawn different tokens. */
@@ -109,18 +147,53 @@ class Follower {
       const drawn = `the first has drawn ${first[at]} from row ${at}, this one ${tokens[at]}`;
       throw new KernelError("ranks", drawn);
     });
-    compared.catch((error) => this.#fail(error));
+    compared.catch((error) => this.#failUnlessLost(error));
   }
 
-  #watchDevice(): void {
-    this.#loaded.device.lost.then(({ message, reason }) => {
-      if (this.#isOver) return;
-      this.#fail(new DeviceError(`Cannot go on: the device is lost (${message || reason})`));
-    });
+  /** Has another device, as empty as those of the other ranks. */
+  async #replaceDevice(): Promise<void> {
+    const { link, load } = this.#given;
+    const { loaded: before, leaving } = this.#part;
+    await Promise.all(this.#inFlight);
+    this.#inFlight = [];
+    this.#untold = [];
+    this.#reader = this.#newReader();
+    leaving.isInOrder = true;
+    discard(before);
+    const next = await this.#nextDevice();
+    this.#part = await (link.whileLoading ?? ((work) => work()))(() => load(async () => next));
+    const difference = differenceOf(before, this.#part.loaded, true);
+    if (difference === undefined) return;
+    throw new DeviceError(`Cannot go on with another device than the lost one: ${difference}`);
+  }
+
+  async #nextDevice(): Promise<GPUDevice> {
+    const { device, recoveryWaits = RECOVERY_WAITS } = this.#given.options;
+    let cause: unknown;
+    for (const seconds of typeof device === "function" ? recoveryWaits : []) {
+      await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+      try {
+        return await (device as () => Promise<GPUDevice>)();
+      } catch (error) {
+        cause = error;
+      }
+    }
+    const reason = cause instanceof Error ? cause.message : "nothing opens another";
+    throw new DeviceError(`Cannot replace the device: ${reason}`, { cause });
+  }
+
+  #newReader(): OrderReader {
+    return new OrderReader((error) => this.#fail(error));
+  }
+
+  /** What fails with the device, the first rank hears of by the next exchange. */
+  async #failUnlessLost(error: unknown): Promise<void> {
+    const { device } = this.#part.loaded;
+    if ((await lossOf(device)) === undefined) this.#fail(error);
   }
 
   #fail(error: unknown): void {
     this.#failure ??= error;
-    this.#link.communicator.abort((error as Error).message);
+    this.#given.link.communicator.abort((error as Error).message);
   }
 }

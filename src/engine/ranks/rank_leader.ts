@@ -7,32 +7,37 @@
 import type { PageCopy } from "../../cache/page_copier.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
-import { UnsupportedError } from "../../errors.ts";
+import { DeviceError, SpoiledError, UnsupportedError } from "../../errors.ts";
+import { lossOf } from "../../gpu/device.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import { agree } from "../../parallel/agree.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
+import { pageCarrier } from "../draft_model/draft_pages.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
-import type { ModelRunner } from "../step/model_runner.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
 import type { EngineModel } from "./engine_model.ts";
-import { OrderChannel, type PlainFormat } from "./order_channel.ts";
+import { LedGroup } from "./led_group.ts";
+import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./led_pages.ts";
+import { OrderChannel } from "./order_channel.ts";
 import { OrderWriter } from "./order_writer.ts";
+import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
+import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
+import type { PagesTask } from "./rank_orders.ts";
 
-/** The ranks that are processes, as one of them has them. */
-export interface RankLink {
-  readonly communicator: Communicator;
-  readonly format: PlainFormat;
-}
+type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
 
 /** What an engine on the first rank is loaded with: its model is one whose other ranks follow it. */
-export const ledRanks = (link: RankLink) => ({
-  communicator: link.communicator,
-  loadRanks: (checkpoint: Checkpoint, options: LoadOptions) =>
-    loadLeader(checkpoint, link, options),
-});
+export const ledRanks = (link: RankLink) => {
+  const group = new LedGroup(link);
+  return {
+    communicator: link.communicator,
+    loadRanks: (checkpoint: Checkpoint, options: LoadOptions) =>
+      loadLeader(checkpoint, group, options),
+  };
+};
 
 /**
  * Loads this rank's part of a model whose other ranks `loadFollower` loads. The caller, once it
@@ -43,25 +48,38 @@ export const ledRanks = (link: RankLink) => ({
  */
 async function loadLeader(
   checkpoint: Checkpoint,
-  link: RankLink,
+  group: LedGroup,
   options: LoadOptions,
 ): Promise<EngineModel> {
-  requireOrdersSuffice(options);
-  const leaving = new LeavingCommunicator(link.communicator);
-  const loaded = await loadAlike(checkpoint, { ...options, communicator: leaving.communicator });
-  const leader = new RankLeader(loaded, { ...link, communicator: leaving.communicator });
+  if (options.tensorParallelSize !== undefined) {
+    const field = "tensorParallelSize";
+    throw new UnsupportedError(field, "the group says how many ranks there are", { field });
+  }
+  const leaving = new LeavingCommunicator(group.link.communicator);
+  const { communicator } = leaving;
+  const loaded = group.isLoaded
+    ? await loadAgain(checkpoint, group, { ...options, communicator })
+    : await loadAlike(checkpoint, { ...options, communicator });
+  group.isLoaded = true;
+  const leader = new RankLeader(loaded, group, communicator);
+  const { copier, codec, draftPages: draft } = loaded;
   return {
     ...loaded,
     runner: leader,
-    copier: loaded.copier && {
-      copy: (copies) => {
-        leader.copy(copies);
-        loaded.copier!.copy(copies);
-      },
-    },
-    codec: undefined,
+    copier: copier && { copy: (copies) => leader.copy(copies) },
+    codec: codec && new LedPages(codec, leader),
+    retracted:
+      codec &&
+      ledCarrier(
+        pageCarrier(() => ({ codec, draft })),
+        leader,
+        group,
+      ),
+    lost: leader.lost,
+    abandon: (reason) => group.link.communicator.abort(reason),
     destroy: () => {
       leaving.isInOrder = true;
+      leader.isGone = true;
       loaded.destroy();
     },
   };
@@ -87,6 +105,28 @@ function requireOrdersSuffice({
   }
   if (tensorParallelSize !== undefined) {
     refuse("tensorParallelSize", "the group says how many ranks there are");
+/**
+ * Loads on another device, and has all other ranks do the same: no page of any is of use any more.
+ *
+ * @throws What the device's factory throws, and the group goes on; anything else ends it.
+ */
+async function loadAgain(
+  checkpoint: Checkpoint,
+  group: LedGroup,
+  options: LoadOptions & { readonly communicator: Communicator },
+): Promise<LoadedModel> {
+  const { link } = group;
+  const { device } = options;
+  const next = typeof device === "function" ? await device() : device;
+  try {
+    return await group.inTurn(async () => {
+      await group.send({ type: "reload" });
+      const load = () => loadAlike(checkpoint, { ...options, device: async () => next });
+      return (link.whileLoading ?? ((work) => work()))(load);
+    });
+  } catch (error) {
+    link.communicator.abort(`it could not load the model again: ${(error as Error).message}`);
+    throw error;
   }
 }
 
@@ -113,52 +153,44 @@ export async function loadAlike(
   return loaded;
 }
 
-/** A rank's end of its group, which it may leave without breaking it. */
-export class LeavingCommunicator {
-  isInOrder = false;
+class RankLeader implements StepRunner, PagesLeader {
   readonly communicator: Communicator;
-
-  constructor(group: Communicator) {
-    const { rank, size } = group;
-    this.communicator = {
-      rank,
-      size,
-      allGather: (part, into, exchange) => group.allGather(part, into, exchange),
-      abort: (reason) => {
-        if (!this.isInOrder) group.abort(reason);
-      },
-    };
-  }
-}
-
-class RankLeader implements StepRunner {
-  readonly #runner: ModelRunner;
-  readonly #communicator: Communicator;
-  readonly #channel: OrderChannel;
+  /** Resolves when this rank's device is lost, or another one tells that its own is. */
+  readonly lost: Promise<Loss>;
+  /** Whether the model is not there any more. */
+  isGone = false;
+  readonly #loaded: LoadedModel;
+  readonly #group: LedGroup;
   readonly #writer: OrderWriter;
+  #tellLoss: (loss: Loss) => void = () => {};
   #copies: PageCopy[] = [];
   /** What the others have not been told of, and the wait for more. */
   #drawn: Uint32Array[] = [];
   #drawing: Promise<void> = Promise.resolve();
 
-  constructor({ runner, options }: LoadedModel, { communicator, format }: RankLink) {
-    this.#runner = runner;
-    this.#communicator = communicator;
-    this.#channel = new OrderChannel(communicator, format);
-    this.#writer = new OrderWriter(options.maxRunningRequests);
+  constructor(loaded: LoadedModel, group: LedGroup, communicator: Communicator) {
+    this.communicator = communicator;
+    this.#loaded = loaded;
+    this.#group = group;
+    this.#writer = new OrderWriter(loaded.options.maxRunningRequests);
+    const told = new Promise<Loss>((resolve) => {
+      this.#tellLoss = resolve;
+    });
+    this.lost = Promise.race([loaded.device.lost, told]);
   }
 
   get recorder(): Recorder {
-    return this.#runner.recorder;
+    return this.#loaded.runner.recorder;
   }
 
   get maxScoredRows(): number {
-    return this.#runner.maxScoredRows;
+    return this.#loaded.runner.maxScoredRows;
   }
 
-  /** Has the others copy pages too, before the next step. */
+  /** The others copy these pages too, before the next step. */
   copy(copies: readonly PageCopy[]): void {
     for (const one of copies) this.#copies.push(one);
+    this.#loaded.copier!.copy(copies);
   }
 
   /** Resolves when the step is on this rank's queue, and with the others. */
@@ -168,10 +200,11 @@ class RankLeader implements StepRunner {
     options: StepOptions = {},
   ): Promise<SubmittedStep> {
     try {
-      return await this.#submit(batch, sampling, options);
+      return await this.#group.inTurn(() => this.#submit(batch, sampling, options));
     } catch (error) {
+      if (error instanceof SpoiledError) throw this.#lossBy(error);
       // The others wait for the next order, or for this rank's part of the step.
-      this.#communicator.abort(`its step failed: ${(error as Error).message}`);
+      this.communicator.abort(`its step failed: ${(error as Error).message}`);
       throw error;
     }
   }
@@ -182,26 +215,82 @@ class RankLeader implements StepRunner {
     options: StepOptions,
   ): Promise<SubmittedStep> {
     const { scored = [], drafts } = options;
+    const { runner } = this.#loaded;
     const sampled = sampling.map(withoutProcessor);
-    const rows = await this.#runner.makeRoom({ sampled, scored });
+    const rows = await runner.makeRoom({ sampled, scored });
     const [copies, drawn] = [this.#copies, this.#drawn];
     this.#copies = [];
     this.#drawn = [];
     const step = this.#writer.write({ batch, rows, drafts });
-    await this.#channel.send({ type: "step", copies, drawn, ...step });
+    await this.#group.send({ type: "step", copies, drawn, ...step });
     const own = { ...options, scored: rows.scored };
-    const submitted = await this.#runner.submit(batch, rows.sampled, own);
+    const submitted = await runner.submit(batch, rows.sampled, own);
     // In the order of the steps, though a later one may be delivered first.
     this.#drawing = this.#drawing
       .then(() => submitted.tokens)
       .then((tokens) => {
         this.#drawn.push(tokens);
       });
-    // No step of ranks that are processes is computed again: the others are not to wait for the next.
-    this.#drawing.catch((error: Error) => {
-      this.#communicator.abort(`its step failed: ${error.message}`);
-    });
+    this.#drawing.catch((error: Error) => this.#endUnlessLost(error));
     return submitted;
+  }
+
+  async lead<T>(
+    task: PagesTask,
+    own: () => Promise<T>,
+    exchanges: ByteExchanges<T> = {},
+  ): Promise<T> {
+    let outcome: SharedOutcome<T>;
+    try {
+      outcome = await this.#group.inTurn(() => this.#lead(task, own, exchanges));
+    } catch (error) {
+      // The others wait for what is exchanged next.
+      this.communicator.abort(`its pages did not move: ${(error as Error).message}`);
+      throw error;
+    }
+    try {
+      return requireMoved(outcome);
+    } catch (error) {
+      if (error instanceof DeviceError) this.#lossBy(error);
+      throw error;
+    }
+  }
+
+  async #lead<T>(
+    task: PagesTask,
+    own: () => Promise<T>,
+    { before, behind }: ByteExchanges<T>,
+  ): Promise<SharedOutcome<T>> {
+    if (this.isGone) {
+      // The others would move pages of the next model.
+      const reason = new DeviceError("Cannot move cache pages: the device is lost");
+      return { own: { status: "rejected", reason }, all: new Uint8Array(0) };
+    }
+    const copies = this.#copies;
+    this.#copies = [];
+    const released = this.#group.takeReleased();
+    await this.#group.send({ ...task, copies, released });
+    await before?.();
+    const outcome = await shareOutcome(this.communicator, this.#loaded.device, own);
+    if (behind === undefined || !haveMoved(outcome)) return outcome;
+    const value = await behind((outcome.own as PromiseFulfilledResult<T>).value);
+    return { ...outcome, own: { status: "fulfilled", value } };
+  }
+
+  /** A device is lost, this rank's or another one's. */
+  #lossBy(cause: Error): DeviceError {
+    const { message } = cause;
+    this.#tellLoss({ message, reason: "unknown" });
+    return cause instanceof DeviceError ? cause : new DeviceError(message, { cause });
+  }
+
+  /**
+   * No step of ranks that are processes is computed again while their devices are there: the others are
+   * not to wait for the next.
+   */
+  async #endUnlessLost({ message }: Error): Promise<void> {
+    if ((await lossOf(this)) !== undefined) return;
+    this.communicator.abort(`its step failed: ${message}`);
   }
 }
 

@@ -4,8 +4,10 @@
  *
  * @module
  */
+import type { LayerRange } from "../../cache/page_codec.ts";
 import type { PageCopy } from "../../cache/page_copier.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
+import type { Exchange, RankOf } from "../../parallel/communicator.ts";
 import type { RowPenalties, RowSampling, SampledRow } from "../sample/sampled_row.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
 import type { ListPart } from "./shared_lists.ts";
@@ -49,7 +51,41 @@ export interface StepOrder {
   readonly drawn: readonly Uint32Array[];
 }
 
+/** Something to do with pages of the cache, by what each rank has of them. */
+export type PagesTask = { readonly pages: readonly number[] } & (
+  | /** Into the host memory of each rank, under a number. */
+  { readonly type: "save"; readonly id: number }
+  /** Back from there; `pages` without the first `skip`. */
+  | { readonly type: "restore"; readonly id: number; readonly skip: number }
+  /** To the first rank, behind what has become of them. */
+  | { readonly type: "read"; readonly range: LayerRange | undefined }
+  /** From the first rank, so many bytes for each, before what becomes of them. */
+  | { readonly type: "write"; readonly skip: number; readonly length: number }
+);
+
+export type PagesOrder = PagesTask & {
+  /** Pages to copy before it. */
+  readonly copies: readonly PageCopy[];
+  /** Numbers of what is not wanted any more. */
+  readonly released: readonly number[];
+};
+
+/** Exchanges of bytes that the first rank alone brings. */
+export function firstsExchange({ size }: Pick<RankOf, "size">, bytes: number): Exchange {
+  const counts = Array.from({ length: size }, (_, rank) => (rank === 0 ? bytes : 0));
+  return { name: "cache pages", counts };
+}
+
+/** Exchanges of as many bytes of every other rank. */
+export function othersExchange({ size }: Pick<RankOf, "size">, bytes: number): Exchange {
+  const counts = Array.from({ length: size }, (_, rank) => (rank === 0 ? 0 : bytes));
+  return { name: "cache pages", counts };
+}
+
 export type RankOrder =
   | StepOrder
+  | PagesOrder
+  /** A device is lost: every rank leaves its own for another one, with an empty cache. */
+  | { readonly type: "reload" }
   /** The work of the group is done. */
   | { readonly type: "end" };

@@ -36,6 +36,8 @@ export interface PageCarrier {
     pages: readonly number[],
     options: { readonly skip: number },
   ): Promise<void>;
+  /** Says that what has been read is not wanted any more. */
+  release?(bytes: Uint8Array): void;
 }
 
 export class RetractionMemory {
@@ -92,7 +94,9 @@ export class RetractionMemory {
   /** Frees what is kept for a sequence; nothing to do where there is nothing. */
   drop(sequence: Sequence): void {
     if (sequence.saved === undefined) return;
-    this.#usedBytes -= sequence.saved.byteLength;
+    const { byteLength, bytes } = sequence.saved;
+    this.#usedBytes -= byteLength;
+    if (bytes !== undefined) this.#carrier.release?.(bytes);
     sequence.saved = undefined;
     this.keep(sequence);
   }
@@ -119,7 +123,9 @@ export class RetractionMemory {
     for (const { sequence, saved, pages } of saves) {
       if (sequence.saved !== saved) continue;
       try {
-        saved.bytes = await this.#carrier.readPages(pages);
+        const bytes = await this.#carrier.readPages(pages);
+        if (sequence.saved === saved) saved.bytes = bytes;
+        else this.#carrier.release?.(bytes);
       } catch (error) {
         if (error instanceof DeviceError) throw error;
         if (sequence.saved !== saved) continue;

@@ -7,7 +7,6 @@ import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import type { Facts } from "../../parallel/agree.ts";
 import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
-import { OptionError } from "../options/option_parser.ts";
 import {
   ENGINE_OPTIONS,
   type EngineLaunchOptions,
@@ -20,8 +19,6 @@ const TIMEOUT = 600;
 const LONGEST = 200;
 /** Where files are is each node's matter: ranks compare what is in them. */
 const OWN: readonly string[] = ["help", "modelPath", "speculativeDraftModelPath"];
-/** What ranks that are processes cannot do. */
-const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as const;
 
 /**
  * Where they are, when options ask for processes; undefined where one process has all ranks.
@@ -41,17 +38,6 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
     distTimeout: distTimeout ?? TIMEOUT,
   });
   return tpSize === 1 ? undefined : place;
-}
-
-/** @throws {OptionError} naming what ranks that are processes cannot do. */
-export function requireOfProcesses(options: EngineLaunchOptions): void {
-  const key = ONLY_IN_ONE.find((one) => Boolean(options[one]));
-  if (key === undefined) return;
-  const state =
-    "ranks that are processes cannot do it yet; without --nnodes one process has them all";
-  throw new OptionError(
-    `Cannot use option ${ENGINE_OPTIONS[key].flags[0]} with --nnodes: ${state}`,
-  );
 }
 
 /** What all nodes must have alike, by the options' names. */

@@ -9,8 +9,8 @@ import type { LoadOptions } from "../../engine/load/load_options.ts";
 import { loadFollower } from "../../engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../engine/ranks/order_channel.ts";
 import { endOrders, ledRanks } from "../../engine/ranks/rank_leader.ts";
+import type { RankLink } from "../../engine/ranks/rank_link.ts";
 import { serveEngine } from "../../engine/remote/serve_engine.ts";
-import { DeviceError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
 import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
@@ -59,7 +59,19 @@ async function work(group: RankGroup): Promise<void> {
     Math.floor(setting.given.deviceMemory! / told.ranksPerNode),
   );
   const given = { ...setting.given, tensorParallelSize: undefined, deviceMemory };
-  const loading = { communicator, setting: { ...setting, given }, report };
+  const link: RankLink = {
+    communicator,
+    format: FORMAT,
+    async whileLoading(work) {
+      communicator.deadline = group.startTimeout;
+      try {
+        return await work();
+      } finally {
+        communicator.deadline = deadline;
+      }
+    },
+  };
+  const loading = { link, setting: { ...setting, given }, report };
   if (isFirst) {
     const engine = await loadFirst(loading);
     communicator.deadline = deadline;
@@ -68,11 +80,10 @@ async function work(group: RankGroup): Promise<void> {
     report.sizes(describeRanks(communicator.size, engine.unshared, where));
     serveEngine(engine, port);
     say({ type: "loaded" });
-    await Promise.race([stopped.promise, communicator.failed, lossOf(setting)]);
+    await Promise.race([stopped.promise, communicator.failed]);
     await engine.close();
-    await endOrders({ communicator, format: FORMAT });
+    await endOrders(link);
   } else {
-    const link = { communicator, format: FORMAT };
     const follow = await loadFollower(setting.source, link, withDevice(loading));
     communicator.deadline = deadline;
     say({ type: "loaded" });
@@ -81,29 +92,24 @@ async function work(group: RankGroup): Promise<void> {
 }
 
 interface Loading {
-  readonly communicator: Communicator;
+  readonly link: RankLink;
   readonly setting: EngineSetting;
   readonly report: StartReport;
 }
 
 async function loadFirst(loading: Loading): Promise<Engine> {
-  const { setting, report } = loading;
+  const { link, setting, report } = loading;
   const engine: Engine = await Engine.load(setting.source, {
     ...withDevice(loading),
-    ...ledRanks({ communicator: loading.communicator, format: FORMAT }),
+    ...ledRanks(link),
+    onRecovery: (event) => report.recovery(event),
     onStep: report.step && ((step) => report.step?.(step, engine.status())),
   });
   return engine;
 }
 
-/** A group that has lost a device ends, and is started again: none replaces its own. */
 function withDevice({ setting }: Loading): LoadOptions {
-  return { ...setting.given, device: setting.opened.device };
-}
-
-async function lossOf({ opened }: EngineSetting): Promise<never> {
-  const { message, reason } = await opened.device.lost;
-  throw new DeviceError(`Cannot go on: the device is lost (${message || reason})`);
+  return { ...setting.given, device: setting.opened.openNext };
 }
 
 /** The least that a rank has. */

@@ -9,10 +9,11 @@ import { openFolder } from "../files.ts";
 import { resolveModel } from "../hub/resolve_model.ts";
 import { Logger } from "../observe/logger.ts";
 import type { LaunchOptions } from "../options/options.ts";
+import { prefixStore } from "../options/prefix_cache_options.ts";
 import { defaultModelPath } from "../package_root.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
-import { rankPlace, requireOfProcesses } from "./rank_place.ts";
+import { rankPlace } from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.
@@ -36,7 +37,8 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
     log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
     return serveModel(options, context);
   }
-  requireOfProcesses(options);
+  // Ranks would find it out one by one.
+  prefixStore(options, { warnings() {} });
   await requireModel(options);
   if (place.node > 0) {
     await requireFreeAddress(options);
