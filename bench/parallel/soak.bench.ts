@@ -3,9 +3,10 @@
  * ragged sizes whose bytes are all looked at, while V8 collects and moves what it can.
  *
  * `WISP_SOAK=1 npm run bench -- bench/parallel/soak` runs it, for an hour or so, and goes on where an
- * earlier run was stopped; what it has counted is in `results/parallel_soak.json`. `WISP_SOAK_STARTS`
+ * earlier run of the same library was stopped; what it has counted is in `results/parallel_soak.json`. `WISP_SOAK_STARTS`
  * and `WISP_SOAK_EXCHANGES` are the aims, over all ways together.
  */
+import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
@@ -48,9 +49,11 @@ interface Count {
   failures: string[];
 }
 
-const counts: Record<string, Count> = existsSync(RESULTS)
-  ? JSON.parse(readFileSync(RESULTS, "utf8")).counts
-  : {};
+/** Whose counts they are: those of another library begin anew. */
+const shim = fileURLToPath(new URL("../../src/node/mpi/shim.c", import.meta.url));
+const library = createHash("sha256").update(readFileSync(shim)).digest("hex").slice(0, 16);
+const earlier = existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : {};
+const counts: Record<string, Count> = earlier.library === library ? earlier.counts : {};
 
 const lack = lackOfMpi();
 tellLack(lack);
@@ -103,7 +106,10 @@ test.skipIf(!isAsked)("groups start, exchange and end", { timeout: 24 * HOURS },
       } else {
         count.failures.push(problem);
       }
-      writeFileSync(RESULTS, `${JSON.stringify({ machine: machine(), counts }, null, 2)}\n`);
+      writeFileSync(
+        RESULTS,
+        `${JSON.stringify({ machine: machine(), library, counts }, null, 2)}\n`,
+      );
     }
   }
   const rows = Object.entries(counts).map(([name, { starts, exchanges, failures }]) => [

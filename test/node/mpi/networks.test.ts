@@ -2,13 +2,18 @@
 import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
+  IN_NETWORKS,
+  makeNetworks,
+  NEAR_HOST,
+  removeNetworks,
+} from "../../support/mpi/networks.ts";
+import {
   lackOfMpi,
   outcomeIn,
   Programs,
   runOverMpi,
   tellLack,
 } from "../../support/mpi/processes.ts";
-import { until } from "../../support/until.ts";
 
 const lack = lackOfMpi();
 tellLack(lack);
@@ -26,57 +31,17 @@ const gathered = [0, 1, 2, 3].map((rank) =>
   expect.objectContaining({ place: [rank, 4], ragged: 80, agree: "done" }),
 );
 
-const [NEAR, FAR] = [`wisp-near-${process.pid}`, `wisp-far-${process.pid}`];
-
-function ip(...args: string[]): void {
-  const { status, stderr } = spawnSync("ip", args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`Cannot run ip ${args.join(" ")}: ${stderr}`);
-}
-
-/** Two networks with one cable between them; false where this user may not make any. */
-function makeNetworks(): boolean {
-  const isAllowed = spawnSync("ip", ["netns", "add", NEAR], { stdio: "ignore" }).status === 0;
-  if (!isAllowed) return false;
-  ip("netns", "add", FAR);
-  ip("-n", NEAR, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", FAR);
-  for (const [name, address] of [
-    [NEAR, "10.77.0.1/24"],
-    [FAR, "10.77.0.2/24"],
-  ] as const) {
-    ip("-n", name, "address", "add", address, "dev", "cable");
-    for (const device of ["lo", "cable"]) ip("-n", name, "link", "set", device, "up");
-  }
-  return true;
-}
-
-/** Waits until the cable carries: UCX passes over a device that does not when a rank starts. */
-async function untilCarrying(): Promise<void> {
-  await until(() => {
-    for (const name of [NEAR, FAR]) {
-      const { stdout } = spawnSync("ip", ["-n", name, "link", "show", "cable"], {
-        encoding: "utf8",
-      });
-      expect(stdout).toContain("state UP");
-    }
-  });
-}
-
-function removeNetworks(): void {
-  for (const name of [NEAR, FAR]) spawnSync("ip", ["netns", "del", name], { stdio: "ignore" });
-}
-
 describe.skipIf(lack !== undefined)("ranks over MPI", () => {
   test("of two nodes on one machine exchange over TCP", async () => {
     expect(await runOverMpi(programs, options)).toEqual(gathered);
   });
 
   test("of two networks, as on two machines", async ({ skip }) => {
-    if (!makeNetworks()) skip("only root may make networks");
+    if (!(await makeNetworks())) skip("only root may make networks");
     try {
-      await untilCarrying();
-      const address = { host: "10.77.0.1", port: 29_500 };
-      const prefixes = [NEAR, FAR].map((name) => ["ip", "netns", "exec", name]);
-      expect(await runOverMpi(programs, { ...options, address, prefixes })).toEqual(gathered);
+      const address = { host: NEAR_HOST, port: 29_500 };
+      const given = { ...options, address, prefixes: IN_NETWORKS };
+      expect(await runOverMpi(programs, given)).toEqual(gathered);
     } finally {
       removeNetworks();
     }

@@ -51,6 +51,12 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     const times = await checkRanks(communicator);
     if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
   },
+  /** The argument is a file that says what is asked. */
+  async engine(communicator) {
+    const { runEngineRank } = await import("./engine_rank.ts");
+    const told = await runEngineRank(communicator, JSON.parse(readFileSync(argument, "utf8")));
+    if (told !== undefined) await say(`outcome of 0: ${JSON.stringify(told)}`);
+  },
   async soak(communicator) {
     await gatherRagged(communicator, JSON.parse(argument));
   },
@@ -66,7 +72,8 @@ try {
     // The others must have time to say theirs: the test ends the group.
     if (group.communicator.failure !== undefined) await sleep(FOREVER);
   } else {
-    if (argument !== "" && program !== "soak") group.communicator.deadline = Number(argument);
+    if (argument !== "" && !["engine", "soak"].includes(program))
+      group.communicator.deadline = Number(argument);
     await say(`rank ${group.communicator.rank} is ${program}`);
     await STATES[program]!(group.communicator);
   }

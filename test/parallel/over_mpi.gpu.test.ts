@@ -1,0 +1,221 @@
+/**
+ * Engines whose ranks are processes that MPI joins answer, bit for bit, what one rank does: however they
+ * come to it, over shared memory, over TCP and between networks.
+ */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource, SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
+import { device, fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { answersOf, type EngineAnswers, type EngineTask } from "../support/mpi/engine_answers.ts";
+import { removeNetworks } from "../support/mpi/networks.ts";
+import { lackOfMpi, Programs, tellLack } from "../support/mpi/processes.ts";
+import { engineOverMpi, MPI_WAYS, type MpiWay } from "../support/mpi/ways.ts";
+
+const lack = lackOfMpi();
+tellLack(lack);
+const isLeftOut = lack !== undefined || smallestCaseOnly;
+
+const folder = mkdtempSync(join(tmpdir(), "wisp-over-mpi-"));
+let programs: Programs;
+beforeAll(async () => {
+  if (!isLeftOut) programs = await Programs.build();
+});
+afterAll(() => {
+  programs?.remove();
+  removeNetworks();
+  rmSync(folder, { recursive: true });
+});
+
+const overMpi = (task: EngineTask, size: number, way: MpiWay) =>
+  engineOverMpi(programs, { task, size, way });
+
+async function onOneRank({ model, options, ...task }: EngineTask): Promise<EngineAnswers> {
+  const given = { device, triesInvariance: false, ...options };
+  return answersOf(await Engine.load(folderSource(model), given), task);
+}
+
+const LENGTH = fullTest ? 24 : 8;
+const tokens = (seed: number, length: number) =>
+  Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * i * 31) % 500));
+const SCHEMA = JSON.stringify({
+  type: "object",
+  properties: { name: { type: "string", maxLength: 12 }, age: { type: "integer" } },
+  required: ["name", "age"],
+});
+
+/** All that a row can be drawn by, and prompts that share prefixes. */
+function requests(): readonly GenerationRequest[] {
+  const plain = { maxNewTokens: LENGTH, ignoreEos: true };
+  return [
+    { tokens: tokens(1, 90), sampling: { ...plain, temperature: 0 }, logprobs: { topCount: 2 } },
+    {
+      tokens: [...tokens(1, 80), ...tokens(2, 13)],
+      sampling: { ...plain, temperature: 0.9, topP: 0.95, topK: 40, seed: 5 },
+      logprobs: { promptStart: 70, topCount: 1 },
+      storePrefix: false,
+    },
+    {
+      tokens: tokens(3, 21),
+      sampling: { ...plain, temperature: 1, seed: 6, minP: 0.02, repetitionPenalty: 1.3 },
+      logprobs: { topCount: 1 },
+    },
+    {
+      tokens: tokens(4, 9),
+      sampling: { maxNewTokens: 2 * LENGTH, temperature: 0.7, seed: 7, jsonSchema: SCHEMA },
+      logprobs: { topCount: 1 },
+    },
+  ];
+}
+
+const BASE = {
+  ...{ maxTotalTokens: 512, contextLength: 256, maxRowsPerStep: 64, pageSize: 4 },
+  ...{ chunkedPrefillSize: 32, maxRunningRequests: 4 },
+} as const;
+const DRAFTS = {
+  speculation: { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 },
+} as const;
+const TREES = {
+  speculation: { algorithm: "EAGLE", numSteps: 3, eagleTopk: 2, numDraftTokens: 6 },
+} as const;
+const CROWDED = { maxTotalTokens: 128, contextLength: 124, scheduleConservativeness: 0 } as const;
+
+interface Variant {
+  readonly name: string;
+  readonly options: EngineTask["options"];
+  readonly losses?: EngineTask["losses"];
+  /** Shows that it has happened. */
+  readonly proof: (figures: EngineAnswers["figures"]) => void;
+  /** Whether it is one of the few that every run has. */
+  readonly isShort?: true;
+}
+
+const isCached = (one: EngineAnswers["figures"]) => expect(one.cachedTokens).toBeGreaterThan(0);
+const isDrafted = (one: EngineAnswers["figures"]) => expect(one.acceptedDrafts).toBeGreaterThan(0);
+const isRetracted = (one: EngineAnswers["figures"]) => expect(one.retractions).toBeGreaterThan(0);
+
+const VARIANTS: readonly Variant[] = [
+  { name: "plain", options: {}, proof: isCached },
+  {
+    name: "drafts, retracted to host memory, devices lost",
+    options: { ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24 },
+    losses: [
+      { rank: 1, order: 9 },
+      { rank: 0, order: 21 },
+    ],
+    proof: (one) => {
+      isDrafted(one);
+      isRetracted(one);
+      expect(one.recoveries).toBe(2);
+    },
+    isShort: true,
+  },
+  { name: "drafts of the module", options: DRAFTS, proof: isDrafted },
+  { name: "trees of drafts", options: TREES, proof: isDrafted },
+  {
+    name: "chunks of 7, pages of 3, steps do not overlap, launches are not kept",
+    options: { chunkedPrefillSize: 7, pageSize: 3, overlapSchedule: false, decodeBuckets: false },
+    proof: isCached,
+  },
+  {
+    name: "mixed chunks, two at a time",
+    options: { mixedChunks: true, chunkedPrefillSize: 16, maxRunningRequests: 2 },
+    proof: isCached,
+  },
+  { name: "retracted, computed again", options: CROWDED, proof: isRetracted },
+  {
+    name: "retracted without a prefix cache, brought back from host memory",
+    options: { ...CROWDED, prefixCache: false, retractionMemory: 2 ** 24 },
+    proof: isRetracted,
+  },
+];
+
+describe.skipIf(isLeftOut)("the embedded model", () => {
+  let want: EngineAnswers;
+  const task = { model: EMBEDDED_MODEL, rounds: [requests(), requests()] };
+  beforeAll(async () => {
+    if (isLeftOut) return;
+    const options = { ...BASE, prefixCache: false, overlapSchedule: false };
+    want = await onOneRank({ ...task, options });
+    expect(want.answers.map((one) => one.tokens.length)).not.toContain(0);
+  });
+
+  const variants = fullTest ? VARIANTS : VARIANTS.filter(({ isShort }) => isShort);
+  const layouts = MPI_WAYS.flatMap((way) =>
+    (fullTest ? [2, 4] : way.shortSizes).map((size) => ({ way, size, name: way.name })),
+  );
+  describe.each(layouts)("on $size ranks, $name", ({ way, size }) => {
+    test.each(variants)("$name", async ({ options, losses, proof }) => {
+      const without = await way.lack?.();
+      if (without !== undefined) return console.log(`Left out: ${without}`);
+      const given = { ...task, options: { ...BASE, ...options }, ...(losses && { losses }) };
+      const got = await overMpi(given, size, way);
+      expect(got.answers).toEqual(want.answers);
+      proof(got.figures);
+    });
+  });
+
+  test.runIf(fullTest)("one rank over MPI is one rank", async () => {
+    const got = await overMpi({ ...task, options: { ...BASE, ...DRAFTS } }, 1, MPI_WAYS[0]!);
+    expect(got.answers).toEqual(want.answers);
+  });
+
+  test.runIf(fullTest)("stored prefixes come back", async () => {
+    const prefixes = join(folder, "prefixes");
+    const rounds = task.rounds.map((round) => round.map((one) => ({ ...one, storePrefix: true })));
+    const given = { ...task, rounds, prefixes, options: BASE };
+    const first = await overMpi(given, 2, MPI_WAYS[0]!);
+    const second = await overMpi(given, 2, MPI_WAYS[1]!);
+    expect([first.answers, second.answers]).toEqual([want.answers, want.answers]);
+    expect([first.figures.restoredTokens, second.figures.restoredTokens > 0]).toEqual([0, true]);
+  });
+});
+
+interface Golden {
+  readonly cases: readonly {
+    readonly input_ids: readonly number[];
+    readonly greedy: { readonly ids: readonly number[]; readonly margin: readonly number[] };
+  }[];
+}
+/** Below this margin between the two best logits a greedy token may differ. */
+const SMALL_MARGIN = 0.05;
+const CHECKPOINTS = [
+  ...["tiny-deepseek-v3-bf16", "tiny-deepseek-v3-fp8", "tiny-deepseek-v3-awq"],
+  ...["tiny-deepseek-v3-int8", "mini-deepseek-v2-lite", "mini-deepseek-v3-fp8", "mini-llama"],
+  ...["mini-llama-awq", "mini-llama-int8", "mini-qwen3", "mini-qwen3-moe"],
+];
+
+describe.skipIf(isLeftOut || SHARED_MODELS === undefined)("golden tokens", () => {
+  test.each(fullTest ? CHECKPOINTS : ["mini-qwen3-moe"])("of %s", async (name) => {
+    const file = join(SHARED_MODELS!, "../golden", `${name}.w.json`);
+    const cases = (JSON.parse(readFileSync(file, "utf8")) as Golden).cases.slice(0, 4);
+    const sampling = { temperature: 0, maxNewTokens: cases[0]!.greedy.ids.length, ignoreEos: true };
+    const rounds = [
+      cases.map(({ input_ids }) => ({
+        tokens: input_ids,
+        sampling,
+        logprobs: { topCount: 1, promptStart: 0 },
+      })),
+    ];
+    const options = { quantizeActivations: false, maxTotalTokens: 2048, pageSize: 16 };
+    const task = { model: join(SHARED_MODELS!, name), options, rounds };
+    const want = await onOneRank(task);
+    for (const [i, { greedy }] of cases.entries()) {
+      const close = greedy.margin.findIndex((margin) => margin < SMALL_MARGIN);
+      const sure = close < 0 ? greedy.ids.length : close;
+      expect(want.answers[i]!.tokens.slice(0, sure)).toEqual(greedy.ids.slice(0, sure));
+    }
+    for (const [size, way] of fullTest
+      ? ([
+          [2, 0],
+          [4, 1],
+        ] as const)
+      : ([[2, 1]] as const)) {
+      expect((await overMpi(task, size, MPI_WAYS[way]!)).answers).toEqual(want.answers);
+    }
+  });
+});

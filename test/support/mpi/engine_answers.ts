@@ -1,0 +1,83 @@
+/**
+ * What engines are asked in tests of ranks over MPI, and everything that has to be the same.
+ *
+ * @module
+ */
+import type { Engine } from "../../../src/engine/engine.ts";
+import type { EngineOptions } from "../../../src/engine/engine_options.ts";
+import type { GenerationRequest } from "../../../src/generation.ts";
+
+/** As JSON can hold it. */
+export interface EngineTask {
+  /** Folder of a checkpoint. */
+  readonly model: string;
+  readonly options: Partial<EngineOptions>;
+  /** Requests that are asked at once, one round behind the other. */
+  readonly rounds: readonly (readonly GenerationRequest[])[];
+  /** Folder of a store of prefixes. */
+  readonly prefixes?: string;
+  /** Ranks that lose their devices, each with the order of such a number. */
+  readonly losses?: readonly { readonly rank: number; readonly order: number }[];
+}
+
+/** Exchanges of layers and of logits, and what the first rank has waited in them. */
+export interface ExchangeFigures {
+  count: number;
+  milliseconds: number;
+}
+
+export interface EngineAnswers {
+  /** Of ranks over MPI. */
+  readonly exchanges?: ExchangeFigures;
+  readonly answers: readonly {
+    readonly tokens: readonly number[];
+    readonly finish: unknown;
+    readonly logprobs: readonly unknown[];
+    readonly promptLogprobs: readonly unknown[];
+  }[];
+  /** What has happened on the way. */
+  readonly figures: {
+    readonly cachedTokens: number;
+    readonly retractions: number;
+    readonly recoveries: number;
+    readonly restoredTokens: number;
+    readonly acceptedDrafts: number;
+    /** Milliseconds of all rounds. */
+    readonly milliseconds: number;
+  };
+}
+
+async function answer(engine: Engine, request: GenerationRequest) {
+  const chunks = [];
+  for await (const chunk of engine.generate(request)) chunks.push(chunk);
+  return {
+    tokens: chunks.flatMap(({ tokens }) => tokens),
+    finish: chunks.at(-1)!.finish,
+    logprobs: chunks.flatMap(({ logprobs }) => logprobs ?? []),
+    promptLogprobs: chunks.flatMap(({ promptLogprobs }) => promptLogprobs ?? []),
+  };
+}
+
+/** The answers of an engine, which is closed then; numbers as JSON has them. */
+export async function answersOf(
+  engine: Engine,
+  { rounds }: Pick<EngineTask, "rounds">,
+): Promise<EngineAnswers> {
+  const answers = [];
+  const begun = performance.now();
+  for (const round of rounds) {
+    answers.push(...(await Promise.all(round.map((one) => answer(engine, one)))));
+  }
+  const milliseconds = performance.now() - begun;
+  const { cachedTokens, retractions, recoveries, prefixStore, speculation } = engine.status();
+  await engine.close();
+  const told = {
+    answers,
+    figures: {
+      ...{ cachedTokens, retractions, recoveries, milliseconds },
+      restoredTokens: prefixStore?.restoredTokens ?? 0,
+      acceptedDrafts: speculation?.acceptedDrafts ?? 0,
+    },
+  };
+  return JSON.parse(JSON.stringify(told));
+}

@@ -1,0 +1,86 @@
+/**
+ * A rank of an engine, for tests: the first tells what was answered.
+ *
+ * @module
+ */
+import { deserialize, serialize } from "node:v8";
+import { Engine } from "../../../src/engine/engine.ts";
+import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
+import { loadFollower } from "../../../src/engine/ranks/follow_steps.ts";
+import { endOrders, ledRanks } from "../../../src/engine/ranks/rank_leader.ts";
+import type { RankLink } from "../../../src/engine/ranks/rank_link.ts";
+import { deviceFactory } from "../../../src/node/device/device.ts";
+import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
+import { prefixFiles } from "../../../src/node/prefix_files.ts";
+import type { Communicator } from "../../../src/parallel/communicator.ts";
+import { folderSource } from "../checkpoints/folder_source.ts";
+import {
+  answersOf,
+  type EngineAnswers,
+  type EngineTask,
+  type ExchangeFigures,
+} from "./engine_answers.ts";
+
+/** @returns What the first rank has answered. */
+export async function runEngineRank(
+  communicator: MpiCommunicator,
+  task: EngineTask,
+): Promise<EngineAnswers | undefined> {
+  // Ranks that share two cores with other tests come late.
+  communicator.deadline = 300_000;
+  const { rank } = communicator;
+  const open = deviceFactory();
+  let device: GPUDevice | undefined;
+  const options = {
+    ...{ triesInvariance: false, recoveryWaits: [0] },
+    ...task.options,
+    ...(task.prefixes && { prefixStore: { storage: prefixFiles(task.prefixes), maxWait: 60 } }),
+    device: async () => {
+      device = await open();
+      return device;
+    },
+  } as LoadOptions;
+  const exchanges: ExchangeFigures = { count: 0, milliseconds: 0 };
+  const losses = (task.losses ?? []).filter((loss) => loss.rank === rank);
+  const link: RankLink = {
+    communicator: watched(communicator, exchanges, (order) => {
+      if (losses.some((loss) => loss.order === order)) device!.destroy();
+    }),
+    format: { pack: serialize, unpack: deserialize },
+  };
+  const source = folderSource(task.model);
+  if (rank > 0) {
+    await (await loadFollower(source, link, options))();
+    return undefined;
+  }
+  const engine = await Engine.load(source, { ...options, ...ledRanks(link) });
+  // Those of the load are not asked for.
+  Object.assign(exchanges, { count: 0, milliseconds: 0 });
+  const told = await answersOf(engine, task);
+  const steps = { ...exchanges };
+  await endOrders(link);
+  return { ...told, exchanges: steps };
+}
+
+/** Counts exchanges of layers, and tells the number of each order, once all ranks have it. */
+function watched(
+  group: MpiCommunicator,
+  figures: ExchangeFigures,
+  onOrder: (order: number) => void,
+): Communicator {
+  let orders = 0;
+  return {
+    ...group,
+    async allGather(part, into, exchange) {
+      const begun = performance.now();
+      await group.allGather(part, into, exchange);
+      if (exchange.name !== "an order") {
+        figures.count += 1;
+        figures.milliseconds += performance.now() - begun;
+        return;
+      }
+      orders += 1;
+      onOrder(orders);
+    },
+  };
+}
