@@ -35,10 +35,11 @@ beforeAll(async () => {
   if (lack !== undefined) return;
   const address = `127.0.0.1:${await freePort()}`;
   const group = ["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address];
+  const pages = ["--retraction-memory", "16M", "--prefix-cache-dir", scratch("prefixes")];
   const drafted = ["--speculative-algorithm", "EAGLE", "--speculative-adaptive", "off"];
   [alone, local, first, second] = await Promise.all([
     serveWisp(SHARED),
-    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted]),
+    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages]),
     serveWisp([...SHARED, ...group, "--node-rank", "0"]),
     serveWisp([...SHARED, ...group, "--node-rank", "1"], {
       listens: /Health of node 1 at (http:\/\/\S+);/,
@@ -166,10 +167,8 @@ describe.skipIf(lack !== undefined)("nodes that do not come together", () => {
   });
 
   test.each([
-    [["--retraction-memory", "1M"], "--retraction-memory with --nnodes"],
-    [["--prefix-cache-dir", "/tmp/none"], "--prefix-cache-dir with --nnodes"],
     [["--tp-size", "3"], "--tp-size 3: 2 machines"],
-    [["--prefix-cache-size", "1M"], "--prefix-cache-size with --nnodes"],
+    [["--prefix-cache-size", "1M"], "--prefix-cache-size without --prefix-cache-dir"],
     [["--node-rank", "2"], "--node-rank 2: the machines of --nnodes 2"],
   ])("for %j are refused by the option's name", async (args, message) => {
     const { code, stderr } = await start(0, "127.0.0.1:1", ...args);

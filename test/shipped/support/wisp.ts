@@ -203,13 +203,15 @@ export interface ServeOptions extends WispOptions {
   readonly listens?: RegExp;
 }
 
-/** Runs `wisp launch_server`, or another command that serves, until it listens and is healthy. */
-export async function serveWisp(
-  args: readonly string[],
-  options: ServeOptions = {},
-): Promise<ServingWisp> {
-  const { command = ["launch_server"], listens = LISTENS } = options;
-  const child = node([linked(options.folder), ...command, "--port", "0", ...args], options);
+export interface StartedWisp extends Pick<ServingWisp, "process" | "output" | "stdout" | "sees"> {
+  stderr(): string;
+  /** Resolves with its exit code once it has ended and its outputs are read. */
+  readonly closed: Promise<readonly [number | null]>;
+}
+
+/** Runs `wisp`, and waits for nothing. */
+export function startWisp(args: readonly string[], options: WispOptions = {}): StartedWisp {
+  const child = node([linked(options.folder), ...args], options);
   const texts = collect(child);
   const closed = once(child, "close") as Promise<[number | null]>;
   let hasEnded = false;
@@ -223,14 +225,26 @@ export async function serveWisp(
       await once(child, "text");
     }
   };
-  await sees(listens);
-  const url = listens.exec(texts.all)![1]!;
-  const server: ServingWisp = {
-    url,
-    process: child,
-    output: () => texts.all,
+  const { stdout, stderr, all } = {
     stdout: () => texts.stdout,
-    sees,
+    stderr: () => texts.stderr,
+    all: () => texts.all,
+  };
+  return { process: child, output: all, stdout, stderr, sees, closed };
+}
+
+/** Runs `wisp launch_server`, or another command that serves, until it listens and is healthy. */
+export async function serveWisp(
+  args: readonly string[],
+  options: ServeOptions = {},
+): Promise<ServingWisp> {
+  const { command = ["launch_server"], listens = LISTENS } = options;
+  const started = startWisp([...command, "--port", "0", ...args], options);
+  const { process: child, output, stdout, sees, closed } = started;
+  await sees(listens);
+  const url = listens.exec(output())![1]!;
+  const server: ServingWisp = {
+    ...{ url, process: child, output, stdout, sees },
     get: (path, headers = {}) => fetch(url + path, { headers }),
     post: (path, body, headers = {}) =>
       fetch(url + path, {
@@ -241,10 +255,10 @@ export async function serveWisp(
     async stop(signal = "SIGTERM") {
       child.kill(signal);
       const [code] = await closed;
-      return { code, stdout: texts.stdout, stderr: texts.stderr };
+      return { code, stdout: stdout(), stderr: started.stderr() };
     },
   };
-  while ((await server.get("/health")).status !== 200 && !hasEnded) {
+  while ((await server.get("/health")).status !== 200 && child.exitCode === null) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return server;
