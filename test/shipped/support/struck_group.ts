@@ -89,7 +89,7 @@ async function ask(url: string, body: object, onChunk: () => void): Promise<stri
 }
 
 const LISTENS = /Listening on (http:\/\/[^\s"]+)\S*\n/;
-const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(30);
+const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(12);
 
 /** Starts a group with these options, strikes one of its processes, and waits for what comes of it. */
 export async function strike(args: readonly string[], given: Strike): Promise<Outcome> {
