@@ -391,7 +391,6 @@ export class Engine implements GenerationEngine {
   #fail(error: Error): void {
     this.#failure ??= error;
     this.#travelling?.close(error);
-    this.#loaded.close();
     this.#loaded.abandon(error);
     // Every request gets the error, whatever state the scheduler is in; its stream's end removes it
     // there.

@@ -51,10 +51,7 @@ async function loadLeader(
   group: LedGroup,
   options: LoadOptions,
 ): Promise<EngineModel> {
-  if (options.tensorParallelSize !== undefined) {
-    const field = "tensorParallelSize";
-    throw new UnsupportedError(field, "the group says how many ranks there are", { field });
-  }
+  requireOrdersSuffice(options);
   const leaving = new LeavingCommunicator(group.link.communicator);
   const { communicator } = leaving;
   const loaded = group.isLoaded
@@ -86,25 +83,21 @@ async function loadLeader(
 }
 
 /** @throws {UnsupportedError} for what an order cannot say yet. */
-function requireOrdersSuffice({
-  retractionMemory = 0,
-  prefixStore,
-  transfersPages,
-  tensorParallelSize,
-  experts,
-}: LoadOptions): void {
+function requireOrdersSuffice({ transfersPages, tensorParallelSize, experts }: LoadOptions): void {
   const refuse = (field: string, reason: string) => {
     throw new UnsupportedError(field, reason, { field });
   };
-  const apart = "ranks that are processes do not bring their pages together";
-  if (retractionMemory > 0) refuse("retractionMemory", apart);
-  if (prefixStore !== undefined) refuse("prefixStore", apart);
-  if (transfersPages) refuse("transfersPages", apart);
+  if (transfersPages) {
+    refuse("transfersPages", "ranks that are processes send their pages to no other engine");
+  }
   if (experts?.rebalance !== undefined) {
     refuse("experts.rebalance", "ranks that are processes do not move experts");
   }
   if (tensorParallelSize !== undefined) {
     refuse("tensorParallelSize", "the group says how many ranks there are");
+  }
+}
+
 /**
  * Loads on another device, and has all other ranks do the same: no page of any is of use any more.
  *
