@@ -57,13 +57,15 @@ export interface EngineOptions {
    * from the tokens they have, to the same answers. Without one, a loss ends the engine.
    */
   readonly device: DeviceSource;
-  /**
-   * Ranks that split every layer, all on this device: the bits of one, in steps that take longer. It
-   * is for trying out what ranks of several devices will do. Default 1.
-   */
+  /** Ranks that split every layer, all in this process: the bits of one. Default 1. */
   readonly tensorParallelSize?: number | undefined;
   /** How a model's experts lie on its ranks. Never changes a bit, but where choices are made up. */
   readonly experts?: ExpertOptions | undefined;
+  /**
+   * The device of each rank, as a number that the factory of `device` is called with; each is opened
+   * once. Default: all ranks share one device, where steps take longer than those of one rank.
+   */
+  readonly rankDevices?: readonly number[] | undefined;
   /** Tokens of one sequence. Default, and at most: what the model is defined for. */
   readonly contextLength?: number | undefined;
   /**

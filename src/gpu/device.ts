@@ -8,9 +8,10 @@ import { SUBGROUP_SIZE_CONTROL } from "./subgroup_size.ts";
 
 /**
  * A device, or a way to get one, which is used once everything else has been checked, and again for
- * another one when it is lost: each call has to open one.
+ * another one when it is lost: each call has to open one. `which` is 0 but for the further devices of
+ * `rankDevices`.
  */
-export type DeviceSource = GPUDevice | (() => Promise<GPUDevice>);
+export type DeviceSource = GPUDevice | ((which: number) => Promise<GPUDevice>);
 
 // What kernels can use, at most: asking for more only costs portability between machines.
 export const WANTED_LIMITS: Readonly<Record<string, number>> = {
@@ -65,7 +66,7 @@ export function adapterInfoOf(device: GPUDevice): GPUAdapterInfo {
 }
 
 /** Drivers that run shaders on the CPU: Mesa's, Google's, and Microsoft's. */
-const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
+export const CPU_DRIVERS = ["llvmpipe", "SwiftShader", "Microsoft Basic Render Driver"];
 
 export interface CpuDriver {
   /** Whether the adapter runs shaders on the CPU, by a driver that is known or not. */

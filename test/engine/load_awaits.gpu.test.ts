@@ -46,7 +46,7 @@ describe.skipIf(smallestCaseOnly).each(Object.entries(LOADS))("with %s", (_name,
   let left: () => string[];
   beforeAll(async () => {
     const { device: given = device } = (await own()).options;
-    left = watchBuffers(typeof given === "function" ? await given() : given);
+    left = watchBuffers(typeof given === "function" ? await given(0) : given);
   });
 
   afterAll(() => vi.restoreAllMocks());

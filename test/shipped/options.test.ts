@@ -344,6 +344,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;
     expect(first.output()).toMatch(name);
   },
+  baseGpuId: () => refusedAtStart("--base-gpu-id", "99"),
+  gpuIdStep: () => refusedAtStart("--tp", "2", "--gpu-id-step", "99"),
   // Measures for minutes, as `wisp tune` does, which is tested beside the command.
   enableTorchCompile: async () => {
     const { code, stderr } = await wisp(["launch_server", "--enable-torch-compile", "extra"]);
@@ -395,7 +397,8 @@ async function echoed(server: ServingWisp, name: string, value: unknown): Promis
 
 /** @param args The last two are the option that ends the start, and its value. */
 async function refusedAtStart(...args: readonly string[]): Promise<void> {
-  const { code, stderr } = await wisp(["launch_server", "--port", "0", ...args]);
+  const adapter = ["--adapter", adapterName()];
+  const { code, stderr } = await wisp(["launch_server", "--port", "0", ...adapter, ...args]);
   expect([code, stderr]).toEqual([2, expect.stringContaining(`Cannot use option ${args.at(-2)}`)]);
 }
 

@@ -3,7 +3,7 @@
  * answers of one rank, and what clients and machines see of a group that ends.
  */
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
 import {
@@ -40,6 +40,9 @@ beforeAll(async () => {
   [alone, local, first, second] = await Promise.all([
     serveWisp(SHARED),
     serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages]),
+    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, "--gpu-id-step", "0"], {
+      env: { SVC_SET_CPU_AFFINITY: "true" },
+    }),
     serveWisp([...SHARED, ...group, "--node-rank", "0"]),
     serveWisp([...SHARED, ...group, "--node-rank", "1"], {
       listens: /Health of node 1 at (http:\/\/\S+);/,
@@ -50,6 +53,17 @@ afterAll(stopAll);
 
 const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+
+/** Numbers as Linux lists them: "0-2,5". */
+function listed(numbers: readonly number[]): string {
+  const runs: [number, number][] = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const last = runs.at(-1);
+    if (last !== undefined && last[1] === number - 1) last[1] = number;
+    else runs.push([number, number]);
+  }
+  return runs.map(([from, to]) => (from === to ? `${from}` : `${from}-${to}`)).join();
+}
 
 /** Chunks of long prompts, prefixes that the cache has, all ways to draw, beside each other. */
 async function answers(server: ServingWisp) {
@@ -87,6 +101,20 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     expect(await answers(local)).toEqual(want);
     for (const server of [first, local])
       expect(server.output()).toContain("share the model over MPI");
+  });
+
+  test("have the adapters and CPUs that options and variables give them", () => {
+    expect(local.output()).toMatch(/^Adapters: rank 0 has 0 .+, rank 1 has 0 /m);
+    expect(first.output()).not.toMatch(/^(Adapters|CPUs):/m);
+    const [, ...bound] = /^CPUs: bound rank 0 to (.+), rank 1 to (.+)$/m.exec(local.output())!;
+    for (const [i, rank] of ranksOf(local).entries()) {
+      const cpus = readdirSync(`/proc/${rank}/task`).flatMap((thread) => {
+        const status = readFileSync(`/proc/${rank}/task/${thread}/status`, "utf8");
+        return /^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!;
+      });
+      expect(cpus.length).toBeGreaterThan(4);
+      expect(new Set(cpus)).toEqual(new Set([listed(bound[i]!.split(" ").map(Number))]));
+    }
   });
 
   test("of nodes above 0 answer probes, and nothing else", async () => {

@@ -94,7 +94,7 @@ export async function prepareLoad(
   );
   const { shape } = definition;
 
-  const device = typeof given.device === "function" ? await given.device() : given.device;
+  const device = typeof given.device === "function" ? await given.device(0) : given.device;
   const limits = limitsOf(device, given);
   const tuning = chooseTuning(device, given);
   const counting = new DeviceMemory(limits);

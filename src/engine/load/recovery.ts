@@ -16,6 +16,8 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, GroupError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, lossOf } from "../../gpu/device.ts";
+import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { adapterName, type DeviceSource, lossOf } from "../../gpu/device.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { EngineOptions, RecoveryEvent } from "../engine_options.ts";
@@ -121,6 +123,7 @@ export class RecoverableModel {
   /** Whether something has failed because the device is gone, and another one is to take its place. */
   async isLost(): Promise<boolean> {
     if (!this.#closing.signal.aborted) await lossOf(lossesOf(this.#current));
+    if (!this.#closing.signal.aborted) await Promise.race(this.#current.devices.map(lossOf));
     return this.isRecovering;
   }
 
@@ -207,9 +210,16 @@ export class RecoverableModel {
   #watch(model: EngineModel): void {
     lossesOf(model).lost.then(({ message, reason }) => {
       if (this.#closing.signal.aborted) return;
+  #watch({ devices }: EngineModel): void {
+    let isGone = false;
+    const lose = ({ message, reason }: GPUDeviceLostInfo) => {
+      // The others of the same ranks are let go of, and replaced with it.
+      if (this.#closing.signal.aborted || isGone) return;
+      isGone = true;
       this.#reason = message || reason;
       this.#options.onLost(this.loss!);
-    });
+    };
+    for (const { lost } of devices) lost.then(lose);
   }
 
   async #replacement(isBusy: () => boolean): Promise<EngineModel> {
@@ -246,10 +256,11 @@ export class RecoverableModel {
   async #load(): Promise<EngineModel> {
     const { source, options } = this.#options;
     const { signal } = this.#closing;
-    let opened: GPUDevice | undefined;
-    const device = async () => {
-      opened = await (options.device as () => Promise<GPUDevice>)();
-      return opened;
+    const opened: GPUDevice[] = [];
+    const device = async (which: number) => {
+      const one = await (options.device as Exclude<DeviceSource, GPUDevice>)(which);
+      opened.push(one);
+      return one;
     };
     try {
       const loaded = await (options.loadRanks ?? loadRanks)(await Checkpoint.open(source), {
@@ -262,7 +273,7 @@ export class RecoverableModel {
       if (signal.aborted) discard(loaded);
       return loaded;
     } catch (error) {
-      opened?.destroy();
+      for (const one of opened) one.destroy();
       throw error;
     } finally {
       // What has been read is whole, however its files take being let go of.
@@ -286,8 +297,10 @@ const lossesOf = ({ lost, device }: EngineModel) => ({ lost: lost ?? device.lost
 
 /** Frees a model with its device, which no other model uses. */
 export function discard(model: Pick<EngineModel, "destroy" | "device">): void {
+/** Frees a model with its devices, which no other model uses. */
+function discard(model: EngineModel): void {
   model.destroy();
-  model.device.destroy();
+  for (const device of model.devices) device.destroy();
 }
 
 /** @throws {InvalidRequestError} when one is no time to wait for. */

@@ -11,6 +11,8 @@ import type { StepRunner } from "../step/step_runner.ts";
 /** What an engine has of a model, on however many ranks. */
 export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "copier"> {
   readonly runner: StepRunner;
+  /** Those of this process's ranks; the first is `device`. */
+  readonly devices: readonly GPUDevice[];
   readonly codec: Pick<LoadedModel["codec"] & object, keyof RankPages> | undefined;
   readonly copier: Pick<LoadedModel["copier"] & object, "copy"> | undefined;
   /** Carries pages to the host memory of ranks that are elsewhere; else `codec` does. */

@@ -1,12 +1,13 @@
 /**
- * A model that ranks of this process share on one device: each loads its part, and the engine has
- * them as one model.
+ * A model that ranks of this process share, on one device or several: each loads its part, and the
+ * engine has them as one model.
  *
  * @module
  */
 import { RankPages } from "../../cache/rank_pages.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { InvalidRequestError } from "../../errors.ts";
+import type { DeviceSource } from "../../gpu/device.ts";
 import { localGroup } from "../../parallel/local.ts";
 import type { EngineOptions } from "../engine_options.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
@@ -45,10 +46,15 @@ export async function loadRanks(
       "tensorParallelSize",
     );
   }
-  if (size === 1) return loadModel(checkpoint, options);
-  const device = typeof options.device === "function" ? await options.device() : options.device;
+  const places = options.rankDevices ?? Array<number>(size).fill(0);
+  requirePlaces(places, { size, device: options.device });
+  if (size === 1) {
+    const model = await loadModel(checkpoint, { ...options, device: placed(options, places[0]!) });
+    return { ...model, devices: [model.device] };
+  }
+  const devices = await openAll(options, places);
   const { deviceMemory = DEVICE_MEMORY } = options;
-  const own: LoadOptions = { ...options, device, deviceMemory: Math.floor(deviceMemory / size) };
+  const own = { ...options, deviceMemory: Math.floor(deviceMemory / mostOnOne(places)) };
   const group = localGroup(size);
   const loads = group.map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
@@ -58,9 +64,12 @@ export async function loadRanks(
       ...told,
       communicator: { ...communicator, spoil: undefined },
     });
+    const device = devices.get(places[rank]!)!;
+    return loadModel(checkpoint, { ...own, ...told, device, communicator });
   });
   try {
-    return { ...asOne(await allOrCause(loads)), renewGroup: () => group[0]!.renew() };
+    const models = asOne(await allOrCause(loads));
+    return { ...models, devices: [...devices.values()], renewGroup: () => group[0]!.renew() };
   } catch (error) {
     // The others are of no use.
     for (const load of loads) load.then((model) => model.destroy()).catch(() => {});
@@ -68,7 +77,50 @@ export async function loadRanks(
   }
 }
 
-function asOne(ranks: readonly LoadedModel[]): EngineModel {
+/** @throws {InvalidRequestError} where ranks have no device, or there is none to open. */
+function requirePlaces(
+  places: readonly number[],
+  { size, device }: { readonly size: number; readonly device: DeviceSource },
+): void {
+  const refuse = (why: string) => {
+    throw new InvalidRequestError(`Cannot use rankDevices [${places}]: ${why}`, "rankDevices");
+  };
+  if (places.length !== size) refuse(`there are ${size} ranks`);
+  if (!places.every((place) => Number.isSafeInteger(place) && place >= 0)) {
+    refuse("each must be a whole number, 0 or more");
+  }
+  if (typeof device !== "function" && places.some((place) => place !== 0)) {
+    refuse("device has to be a factory, which opens them");
+  }
+}
+
+function placed({ device }: EngineOptions, place: number): DeviceSource {
+  return typeof device === "function" ? () => device(place) : device;
+}
+
+/** One after the other; those that are open are let go of when the next cannot be opened. */
+async function openAll(
+  { device }: EngineOptions,
+  places: readonly number[],
+): Promise<ReadonlyMap<number, GPUDevice>> {
+  const opened = new Map<number, GPUDevice>();
+  if (typeof device !== "function") return opened.set(0, device);
+  try {
+    for (const place of new Set(places)) opened.set(place, await device(place));
+  } catch (error) {
+    for (const one of opened.values()) one.destroy();
+    throw error;
+  }
+  return opened;
+}
+
+/** Ranks that share a device, at most. */
+export function mostOnOne(places: readonly number[]): number {
+  const counts = places.map((place) => places.filter((other) => other === place).length);
+  return counts.reduce((most, count) => Math.max(most, count));
+}
+
+function asOne(ranks: readonly LoadedModel[]): Omit<EngineModel, "devices"> {
   const [first] = ranks;
   const size = ranks.length;
   const all = <T>(pick: (model: LoadedModel) => T | undefined): readonly T[] =>
@@ -98,7 +150,7 @@ function asOne(ranks: readonly LoadedModel[]): EngineModel {
   };
 }
 
-/** Where the memory of the device goes that so many ranks like this one share. */
+/** Where the memory of the devices goes that so many ranks like this one have. */
 function budgetOfAll(one: MemoryBudget, ranks: number): MemoryBudget {
   return {
     ...one,

@@ -62,6 +62,7 @@ async function loadLeader(
   const { copier, codec, draftPages: draft } = loaded;
   return {
     ...loaded,
+    devices: [loaded.device],
     runner: leader,
     copier: copier && { copy: (copies) => leader.copy(copies) },
     codec: codec && new LedPages(codec, leader),

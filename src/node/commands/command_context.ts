@@ -9,6 +9,8 @@ import type { StartEngine } from "../serve/start_engine.ts";
 
 export interface CommandContext {
   readonly startEngine: StartEngine;
+  /** Whether what `startEngine` starts are rank processes. */
+  readonly startsProcesses?: boolean;
   readonly stdout: Output;
   readonly stderr: Output;
   /** Where a command reads what its arguments leave out. Default: nowhere. */

@@ -16,6 +16,12 @@ import { cacheFolder } from "../cache_folder.ts";
 import { joinOr, OptionError } from "../options/option_parser.ts";
 import { ADAPTER_PREFERENCES, type AdapterPreference } from "./adapter_preference.ts";
 import { leaveTerminal, searchQuietly } from "./dawn_warnings.ts";
+import {
+  adapterChoice,
+  LISTING_FLAG,
+  type ListedAdapter,
+  listedAdapters,
+} from "./listed_adapters.ts";
 import { throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
 
@@ -32,6 +38,8 @@ export interface OpenDeviceOptions {
    * what numeric class mma128 computes with. Default false.
    */
   readonly subgroupMatrices?: boolean | undefined;
+  /** Which of the adapters that `listAdapters` lists. Default: the best one. */
+  readonly number?: number | undefined;
 }
 
 /** What an adapter is, in words for a person. */
@@ -66,8 +74,13 @@ interface Candidate {
  * collected before the devices that came from it.
  */
 const keptAlive: object[] = [];
-/** By preference and flags. */
-const openGpus = new Map<string, GPU>();
+/** What has an adapter, by preference and flags. */
+const openGpus = new Map<string, OpenGpu>();
+
+interface OpenGpu {
+  readonly gpu: GPU;
+  readonly dawn: Dawn;
+}
 
 /** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
 const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
@@ -96,12 +109,7 @@ const NO_ADAPTER =
  * @throws {OptionError} when `WISP_ADAPTER` names no adapter.
  */
 export async function openDevice(options: OpenDeviceOptions = {}): Promise<OpenedDevice> {
-  const preference = options.adapter ?? preferenceFromEnvironment();
-  if (options.driverThreads !== undefined) {
-    process.env.LP_NUM_THREADS ??= String(options.driverThreads);
-  }
-  const flags = [...DAWN_FLAGS, ...(options.subgroupMatrices === true ? EXPERIMENT_FLAGS : [])];
-  const adapter = await findAdapter(preference, flags);
+  const adapter = await numberedAdapter(options);
   keptAlive.push(adapter);
   try {
     const device = await requestDevice(adapter);
@@ -112,6 +120,66 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
     throw new DeviceError(`Cannot open a device on ${name}: ${(cause as Error).message}`, {
       cause,
     });
+  }
+}
+
+/**
+ * The adapters among which a number chooses, in the order that the system has them.
+ *
+ * @throws As `openDevice`.
+ */
+export async function listAdapters(
+  options: OpenDeviceOptions = {},
+): Promise<readonly ListedAdapter[]> {
+  const { dawn } = await findAdapter(options);
+  return listOf(dawn);
+}
+
+/**
+ * What `openDevice` takes without a number.
+ *
+ * @throws As `openDevice`.
+ */
+export async function bestAdapter(options: OpenDeviceOptions = {}): Promise<AdapterDescription> {
+  return describeAdapter((await findAdapter(options)).adapter);
+}
+
+async function listOf(dawn: Dawn): Promise<readonly ListedAdapter[]> {
+  const gpu = dawn.create([...DAWN_FLAGS, LISTING_FLAG]);
+  keptAlive.push(gpu);
+  const complaint = await request(gpu).then(
+    () => "",
+    (error: Error) => error.message,
+  );
+  return listedAdapters(complaint, backendHere().toLowerCase());
+}
+
+/** @throws {DeviceError} where the system cannot tell the adapter from another of its name. */
+async function numberedAdapter(options: OpenDeviceOptions): Promise<GPUAdapter> {
+  const { adapter, dawn, flags } = await findAdapter(options);
+  const { number } = options;
+  if (number === undefined) return adapter;
+  const adapters = await listOf(dawn);
+  const { flag, prime } = adapterChoice(adapters, number);
+  const before = process.env.DRI_PRIME;
+  if (prime !== undefined) process.env.DRI_PRIME = prime;
+  try {
+    if (prime !== undefined && (await listOf(dawn)).length !== 1) {
+      const { name } = adapters[number]!;
+      const hint =
+        'the layer that tells them apart comes with "apt-get install mesa-vulkan-drivers"';
+      throw new DeviceError(
+        `Cannot open adapter ${number}: another one is called ${name} too, and ${hint}`,
+      );
+    }
+    const gpu = dawn.create([...flags, flag]);
+    const numbered = await request(gpu);
+    keptAlive.push(gpu);
+    if (numbered !== null) return numbered;
+    throw new DeviceError(`Cannot open adapter ${number}: the system has taken it away`);
+  } finally {
+    if (before === undefined) delete process.env.DRI_PRIME;
+    else process.env.DRI_PRIME = before;
   }
 }
 
@@ -138,10 +206,12 @@ export function describeAdapter(adapter: GPUAdapter): AdapterDescription {
   return {
     name: name ?? (device || architecture || vendor || "unknown adapter"),
     driver: description,
-    backend: BACKENDS[process.platform] ?? "Vulkan",
+    backend: backendHere(),
     isCpu,
   };
 }
+
+const backendHere = () => BACKENDS[process.platform] ?? "Vulkan";
 
 function preferenceFromEnvironment(): AdapterPreference {
   const value = process.env.WISP_ADAPTER || "auto";
@@ -151,15 +221,23 @@ function preferenceFromEnvironment(): AdapterPreference {
   );
 }
 
-async function findAdapter(
-  preference: AdapterPreference,
-  flags: readonly string[],
-): Promise<GPUAdapter> {
+interface FoundAdapter {
+  readonly adapter: GPUAdapter;
+  readonly dawn: Dawn;
+  readonly flags: readonly string[];
+}
+
+async function findAdapter(options: OpenDeviceOptions): Promise<FoundAdapter> {
+  const preference = options.adapter ?? preferenceFromEnvironment();
+  if (options.driverThreads !== undefined) {
+    process.env.LP_NUM_THREADS ??= String(options.driverThreads);
+  }
+  const flags = [...DAWN_FLAGS, ...(options.subgroupMatrices === true ? EXPERIMENT_FLAGS : [])];
   const key = [preference, ...flags].join();
   const open = openGpus.get(key);
   if (open !== undefined) {
-    const adapter = await request(open);
-    if (adapter !== null) return adapter;
+    const adapter = await request(open.gpu);
+    if (adapter !== null) return { adapter, dawn: open.dawn, flags };
   }
   process.env.MESA_SHADER_CACHE_DIR ??= join(cacheFolder(), "mesa");
   for (const candidate of candidates(preference)) {
@@ -171,11 +249,11 @@ async function findAdapter(
     if (dawn !== undefined && gpu !== undefined && adapter !== null) {
       keptAlive.push(gpu, adapter);
       if (preference !== "gpu" || !describeAdapter(adapter).isCpu) {
-        openGpus.set(key, gpu);
+        openGpus.set(key, { gpu, dawn });
         installGlobals(dawn);
         tunePolling(describeAdapter(adapter));
         leaveTerminal();
-        return adapter;
+        return { adapter, dawn, flags };
       }
     }
     restore();

@@ -35,9 +35,10 @@ export async function surroundings({
   adapter,
   wisp,
 }: Surroundings): Promise<Omit<DoctorReport, "healthy" | "adapter">> {
-  const warnings = [...environmentWarnings(env)];
+  const warnings: string[] = [];
   let caches: readonly CacheFindings[] = [];
   try {
+    for (const warning of environmentWarnings(env, true)) warnings.push(warning);
     caches = await examineCaches(env);
   } catch (error) {
     warnings.push((error as Error).message);

@@ -70,6 +70,7 @@ export async function joinGroup(): Promise<RankGroup> {
   for (const [name, value] of Object.entries(UCX_VARIABLES)) env[name] ??= value;
   const path = env[RANK_VARIABLES.shim] ?? buildShim().path;
   const library = await loadMpiLibrary(path);
+  bindTo(env[RANK_VARIABLES.cpus], library);
   const launcher = new LauncherLink(library);
   const timeout = Number(env[RANK_VARIABLES.timeout] ?? TIMEOUT);
   const communicator = mpiCommunicator(
@@ -99,6 +100,13 @@ export async function joinGroup(): Promise<RankGroup> {
       return library.exit(EXIT.lost);
     },
   };
+}
+
+/** Before MPI and the driver start threads of their own. */
+function bindTo(cpus: string | undefined, library: MpiLibrary): void {
+  if (cpus === undefined) return;
+  const error = library.bind(Int32Array.from(cpus.split(","), Number));
+  if (error !== 0) throw new GroupError(`Cannot bind a rank to CPUs ${cpus}: error ${error}`);
 }
 
 /** All ranks come here, or none goes on. */

@@ -7,6 +7,7 @@
  * @module
  */
 import type { Facts } from "../../parallel/agree.ts";
+import { networkDevices } from "../device/network_devices.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { packageVersion } from "../package_root.ts";
 import { buildShim } from "./build_shim.ts";
@@ -37,6 +38,8 @@ export interface GroupOptions {
   /** The program of a rank: command, its arguments. */
   readonly command: readonly string[];
   readonly env?: Environment;
+  /** CPUs of each rank of this node. Default: any. */
+  readonly cpus?: readonly (readonly number[])[] | undefined;
   /** Milliseconds between signs of life. */
   readonly beat?: number;
   /** Ends the group, for its reason where that is a `LaunchError`. */
@@ -101,6 +104,7 @@ class Group {
       command,
       beat,
       env: rankEnvironment(options, shim),
+      cpus: options.cpus,
       serve: (stream, rank) => pmi.serve(stream, rank),
       onMessage: options.onMessage,
       onFailure: (error) => this.#fail(error),
@@ -164,5 +168,7 @@ function rankEnvironment({ env = process.env, timeout, beat = BEAT }: GroupOptio
     [RANK_VARIABLES.timeout]: `${timeout}`,
   };
   for (const name of ofOuterLaunchers(env)) delete rank[name];
+  const { devices } = networkDevices(env);
+  if (devices !== undefined) rank.UCX_NET_DEVICES = devices;
   return rank;
 }

@@ -8,7 +8,7 @@ import type { Duplex } from "node:stream";
 import type { Environment } from "../hub/hub_settings.ts";
 import { EXIT, LaunchError } from "./launch_error.ts";
 import { deferred } from "./nodes.ts";
-import type { LauncherMessage, RankMessage } from "./rank_messages.ts";
+import { type LauncherMessage, RANK_VARIABLES, type RankMessage } from "./rank_messages.ts";
 
 /** Milliseconds that ranks of a group that has ended have to end by themselves. */
 const GRACE = 300;
@@ -24,6 +24,8 @@ export interface LocalRanksOptions {
   /** Node's own options, the file of a rank's program, and its arguments. */
   readonly command: readonly string[];
   readonly env: Environment;
+  /** CPUs of each. Default: any. */
+  readonly cpus?: readonly (readonly number[])[] | undefined;
   /** Milliseconds between signs of life. */
   readonly beat: number;
   /** Serves a rank's MPI while it starts. */
@@ -102,9 +104,14 @@ export class LocalRanks {
   }
 
   #start(rank: number): Rank {
-    const { command, env, size, serve } = this.#options;
+    const { command, env, size, serve, cpus, first } = this.#options;
     const [file, ...args] = command;
-    const own = { PMI_FD: `${PMI_FD}`, PMI_RANK: `${rank}`, PMI_SIZE: `${size}` };
+    const own = {
+      PMI_FD: `${PMI_FD}`,
+      PMI_RANK: `${rank}`,
+      PMI_SIZE: `${size}`,
+      [RANK_VARIABLES.cpus]: cpus?.[rank - first]?.join(),
+    };
     const child = spawn(file!, args, {
       env: { ...env, ...own },
       stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"],

@@ -63,6 +63,8 @@ export interface MpiLibrary {
   missing(): readonly number[];
   /** @returns False where the process that started this one is gone already. */
   diesWithParent(pid: number): boolean;
+  /** Binds this process to CPUs. @returns The system's number of an error, or 0. */
+  bind(cpus: Int32Array): number;
   /** Tells a launcher of another program, over its descriptor, that this rank ends in order. */
   signOff(descriptor: number): void;
   /** Ends the process without what libraries do at an end, which may wait for ranks that are gone. */
@@ -103,6 +105,7 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
   const failingPeer = declare("int wisp_failing_peer(int state, void *out, void *text)");
   const arrived = declare("int wisp_arrived(void *out)");
   const dieWithParent = declare("int wisp_die_with_parent(int parent)");
+  const bindTo = declare("int wisp_bind(void *cpus, int count)");
   const signOff = declare("int wisp_sign_off(int fd)");
   const exit = declare("void wisp_exit(int code)");
   let size = 0;
@@ -149,6 +152,7 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
       return [...here.keys()].filter((rank) => here[rank] === 0);
     },
     diesWithParent: (pid) => dieWithParent(pid) === 0,
+    bind: (cpus) => bindTo(cpus, cpus.length) as number,
     signOff: (descriptor) => void signOff(descriptor),
     exit(code) {
       exit(code);

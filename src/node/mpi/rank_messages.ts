@@ -36,6 +36,8 @@ export const RANK_VARIABLES = {
   beat: "WISP_BEAT_MS",
   /** Milliseconds that ranks wait for each other while they start. */
   timeout: "WISP_DIST_TIMEOUT_MS",
+  /** Numbers of the CPUs that it runs on, as "0,1"; absent where it takes any. */
+  cpus: "WISP_RANK_CPUS",
 } as const;
 
 /** Signs of life of a launcher that may be missing. */

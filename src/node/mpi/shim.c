@@ -14,6 +14,7 @@
  * then, and all are ready for the next exchange.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
@@ -98,6 +99,32 @@ int wisp_die_with_parent(int parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
 #endif
   return getppid() == parent ? 0 : ESRCH;
+}
+
+/* Binds all threads of this process, and with them those that they start, to CPUs. */
+int wisp_bind(const int32_t *cpus, int count) {
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int i = 0; i < count; i++) {
+    if (cpus[i] < 0 || cpus[i] >= CPU_SETSIZE) return EINVAL;
+    CPU_SET(cpus[i], &set);
+  }
+  DIR *tasks = opendir("/proc/self/task");
+  if (tasks == NULL) return errno;
+  int error = 0;
+  for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    pid_t thread = (pid_t)strtol(task->d_name, NULL, 10);
+    /* A thread that has ended meanwhile needs no CPU. */
+    if (thread > 0 && sched_setaffinity(thread, sizeof set, &set) != 0 && errno != ESRCH) error = errno;
+  }
+  closedir(tasks);
+  return error;
+#else
+  (void)cpus;
+  (void)count;
+  return ENOSYS;
+#endif
 }
 
 /* Without what libraries do at an end: UCX has been seen to wait there for ranks that are gone. */

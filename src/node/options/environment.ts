@@ -4,7 +4,9 @@
  *
  * @module
  */
+import { HCA, networkDevices } from "../device/network_devices.ts";
 import type { Environment } from "../hub/hub_settings.ts";
+import { bindsRanks, CPU_AFFINITY } from "../ranks/rank_cpus.ts";
 
 /** Variables that are read, each where it is needed. */
 const READ: ReadonlySet<string> = new Set([
@@ -19,19 +21,44 @@ const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
     "SVC_HACK_DEEPEP_",
     "experts are not exchanged over a network, so no part of the device is set aside for that",
   ],
-  ["SVC_SET_CPU_AFFINITY", "the system places threads; use taskset or numactl around the command"],
   ["SVC_", "it is not known; use the options of --help"],
-  ["NCCL_IB_", "ranks are not joined by a network yet; use one device"],
-  ["NVSHMEM_", "ranks are not joined by a network yet; use one device"],
+  ["NCCL_IB_", "ranks send through UCX, whose own variables say this: ucx_info -c lists them"],
+  ["NVSHMEM_", "ranks send through MPI, and devices write to no memory of others"],
 ];
 
-/** One sentence for each variable that is set for nothing, by name. */
-export function environmentWarnings(env: Environment): readonly string[] {
+/** Those that are of use to ranks alone, and only where each is a process. */
+const OF_PROCESSES: Readonly<Record<string, (env: Environment) => string | undefined>> = {
+  [CPU_AFFINITY]: (env) => {
+    bindsRanks(env);
+    return undefined;
+  },
+  [HCA]: (env) => networkDevices(env).problem,
+};
+
+/**
+ * One sentence for each variable that is set for nothing, by name.
+ *
+ * @param hasProcesses Whether ranks are processes of their own.
+ * @throws {OptionError} when one that is read has no value of its kind.
+ */
+export function environmentWarnings(env: Environment, hasProcesses: boolean): readonly string[] {
   return Object.keys(env)
     .filter((name) => env[name] !== undefined && !READ.has(name))
     .sort()
     .flatMap((name) => {
-      const why = WITHOUT_EFFECT.find(([begin]) => name.startsWith(begin))?.[1];
+      const why = whyWithoutEffect(name, env, hasProcesses);
       return why === undefined ? [] : [`the variable ${name} has no effect here: ${why}`];
     });
+}
+
+function whyWithoutEffect(
+  name: string,
+  env: Environment,
+  hasProcesses: boolean,
+): string | undefined {
+  if (!Object.hasOwn(OF_PROCESSES, name)) {
+    return WITHOUT_EFFECT.find(([begin]) => name.startsWith(begin))?.[1];
+  }
+  const problem = OF_PROCESSES[name]!(env);
+  return hasProcesses ? problem : "it is for ranks that are processes, as --nnodes makes them";
 }

@@ -11,7 +11,8 @@ interface ForeignOption {
   readonly instead: string;
 }
 
-const OPENS_ALL = "the whole model runs on one device, which --adapter chooses";
+const OPENS_ALL =
+  "the whole model runs on one device, which --adapter chooses, or shared out by --tp-size";
 const ONE_DEVICE = "the model runs on one device";
 const NO_ADAPTERS = "LoRA adapters are not supported; merge them into the checkpoint first";
 const NO_IMAGES = "models that read images do so without an option, as far as they are supported";
@@ -27,8 +28,9 @@ const NO_TOKENIZER = "the tokenizer is always that of the checkpoint's folder (-
 
 const FOREIGN_OPTIONS: readonly ForeignOption[] = [
   {
-    names: ["--device", "--base-gpu-id", "--gpu-id-step", "--main-gpu"],
-    instead: "use --adapter, which takes auto, gpu, lavapipe or swiftshader",
+    names: ["--device", "--main-gpu"],
+    instead:
+      "use --adapter, which takes auto, gpu, lavapipe or swiftshader, and --base-gpu-id for its number",
   },
   {
     names: ["--dtype", "--torch-dtype"],

@@ -34,6 +34,9 @@ const KNOWN: readonly KnownVariable[] = [
     effect: "cached tokens from which prompts of DeepSeek models expand them in chunks",
   },
   { name: "SVC_ENABLE_JIT_DEEPGEMM", effect: "0 takes the plain kernels" },
+  { name: "SVC_SET_CPU_AFFINITY", effect: "true binds each rank process to CPUs of its own" },
+  { name: "NCCL_IB_HCA", effect: "network devices that ranks of several machines send through" },
+  { name: "UCX_NET_DEVICES", effect: "the same, as UCX names them" },
   { name: "WISP_MPICC", effect: "compiler of MPI that builds what ranks talk to it through" },
   { name: "OPENAI_API_KEY", effect: "key that bench_serving shows to a server", isSecret: true },
 ];

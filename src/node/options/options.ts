@@ -14,6 +14,7 @@ import { ADAPTER_PREFERENCES } from "../device/adapter_preference.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { EXPERT_OPTIONS, EXPERT_RECORD_OPTIONS } from "../ranks/expert_options.ts";
+import { DEVICE_OPTIONS } from "../ranks/device_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -208,14 +209,7 @@ export const ENGINE_OPTIONS = {
   },
   ...MEMORY_OPTIONS,
   ...SPECULATION_OPTIONS,
-  adapter: {
-    flags: ["--adapter"],
-    kind: "string",
-    choices: ADAPTER_PREFERENCES,
-    defaultText: "the variable WISP_ADAPTER, else auto",
-    help: "GPU adapter: the best there is, a GPU and nothing else, or one of the drivers for the CPU",
-    group: DEVICE,
-  },
+  ...DEVICE_OPTIONS,
   enableTorchCompile: {
     flags: ["--enable-torch-compile"],
     kind: "flag",

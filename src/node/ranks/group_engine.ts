@@ -25,6 +25,7 @@ export function startRanks(place: GroupPlace): StartEngine {
       place,
       options,
       reportsSteps: report.step !== undefined,
+      onBound: (sentence) => report.sizes([sentence]),
       signal: ending.signal,
       onStart: (sayTo) => {
         say = (message) => sayTo(message, 0);

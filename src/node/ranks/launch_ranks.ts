@@ -7,6 +7,7 @@ import { launchGroup } from "../mpi/launch_group.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import { rankProgram } from "../mpi/rank_program.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
+import { allowedCpus, bindsRanks, cpusOfRanks } from "./rank_cpus.ts";
 import { factsOf } from "./rank_place.ts";
 import type { FromRank, ToRank } from "./rank_talk.ts";
 
@@ -14,6 +15,8 @@ export interface LaunchRanksOptions {
   readonly place: GroupPlace;
   readonly options: EngineLaunchOptions;
   readonly reportsSteps: boolean;
+  /** Says to which CPUs ranks are bound, if they are. */
+  readonly onBound: (sentence: string) => void;
   /** The ranks of this node have started; `say` takes messages to one of them. */
   readonly onStart?: (say: (message: ToRank, rank: number) => void) => void;
   readonly onMessage: (message: FromRank, rank: number) => void;
@@ -31,13 +34,16 @@ export function launchRanks({
   place,
   options,
   reportsSteps,
+  onBound,
   onStart,
   onMessage,
   signal,
 }: LaunchRanksOptions): Promise<void> {
   const { node, ranksPerNode } = place;
+  const cpus = bindsRanks(process.env) ? boundRanks(place, onBound) : undefined;
   return launchGroup({
     ...place,
+    cpus,
     facts: factsOf(options),
     command: [process.execPath, rankProgram(), "serve"],
     signal,
@@ -50,4 +56,19 @@ export function launchRanks({
     },
     onMessage: (message, rank) => onMessage(message as FromRank, rank),
   });
+}
+
+function boundRanks(
+  { node, ranksPerNode }: GroupPlace,
+  onBound: (sentence: string) => void,
+): readonly (readonly number[])[] | undefined {
+  const allowed = allowedCpus();
+  if (allowed === undefined) {
+    onBound("CPUs: ranks are not bound, as this system does not say which there are");
+    return undefined;
+  }
+  const cpus = cpusOfRanks(allowed, ranksPerNode);
+  const named = cpus.map((own, i) => `rank ${node * ranksPerNode + i} to ${own.join(" ")}`);
+  onBound(`CPUs: bound ${named.join(", ")}`);
+  return cpus;
 }

@@ -19,6 +19,13 @@ const TIMEOUT = 600;
 const LONGEST = 200;
 /** Where files are is each node's matter: ranks compare what is in them. */
 const OWN: readonly string[] = ["help", "modelPath", "speculativeDraftModelPath"];
+/** Where files and adapters are is each node's matter: ranks compare what is in the files. */
+const OWN: readonly string[] = [
+  ...["help", "modelPath", "speculativeDraftModelPath"],
+  ...["baseGpuId", "gpuIdStep"],
+];
+/** What ranks that are processes cannot do. */
+const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as const;
 
 /**
  * Where they are, when options ask for processes; undefined where one process has all ranks.

@@ -7,6 +7,7 @@
 
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
+import { environmentWarnings } from "../options/environment.ts";
 import type { LaunchOptions } from "../options/options.ts";
 import { serve } from "../serve/http.ts";
 import { LAST_WORDS } from "../serve/shutdown.ts";
@@ -25,6 +26,9 @@ export async function serveMember(
   options: LaunchOptions,
   { place, log }: { readonly place: GroupPlace; readonly log: Logger },
 ): Promise<void> {
+  for (const warning of environmentWarnings(process.env, true)) {
+    log.line("warning", `Warning: ${warning}`);
+  }
   let missing = place.ranksPerNode;
   const health = await serve({ fetch: (request) => healthAnswer(request, missing === 0) }, options);
   log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
@@ -34,6 +38,7 @@ export async function serveMember(
       place,
       options: engineOptionsOf(options),
       reportsSteps: false,
+      onBound: (sentence) => log.line("info", sentence),
       signal: ending.signal,
       onMessage: ({ type }) => {
         if (type !== "loaded") return;

@@ -8,9 +8,12 @@ import { Engine } from "../../engine/engine.ts";
 import type { LoadOptions } from "../../engine/load/load_options.ts";
 import { loadFollower } from "../../engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../engine/ranks/order_channel.ts";
+import { mostOnOne } from "../../engine/ranks/rank_group.ts";
 import { endOrders, ledRanks } from "../../engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../engine/ranks/rank_link.ts";
 import { serveEngine } from "../../engine/remote/serve_engine.ts";
+import { DeviceError } from "../../errors.ts";
+import { agree } from "../../parallel/agree.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
 import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
@@ -72,6 +75,16 @@ async function work(group: RankGroup): Promise<void> {
     },
   };
   const loading = { link, setting: { ...setting, given }, report };
+  const { ranksPerNode: ranks } = told;
+  const place = { ranks, rank: communicator.rank % ranks };
+  const setting = await engineSetting(told.options, report, place);
+  const { name: adapter } = setting.opened.adapter;
+  await agree(communicator, "what they compute on", { adapter });
+  const { deviceMemory: given, ...rest } = setting.given;
+  const own = Math.floor(given! / mostOnOne(setting.opened.places));
+  const deviceMemory = await least(communicator, own);
+  const asked = { ...rest, tensorParallelSize: undefined, deviceMemory };
+  const loading = { communicator, setting: { ...setting, given: asked }, report };
   if (isFirst) {
     const engine = await loadFirst(loading);
     communicator.deadline = deadline;

@@ -46,7 +46,7 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
     return serveMember(options, { place, log });
   }
   const { startRanks } = await import("./group_engine.ts");
-  return serveModel(options, { ...context, startEngine: startRanks(place) });
+  return serveModel(options, { ...context, startEngine: startRanks(place), startsProcesses: true });
 }
 
 /** Finds what is wrong with the model's place before any rank looks. */

@@ -3,10 +3,18 @@
  *
  * @module
  */
-import { deviceFactory, type OpenedDevice, openDevice } from "../device/device.ts";
+import {
+  bestAdapter,
+  deviceFactory,
+  listAdapters,
+  type OpenedDevice,
+  openDevice,
+} from "../device/device.ts";
 import { driverThreadsFor } from "../device/driver_threads.ts";
+import { adaptersOfRanks, type ListedAdapter } from "../device/listed_adapters.ts";
 import { type FolderSource, openFolder } from "../files.ts";
 import { type ResolveOptions, resolveModel } from "../hub/resolve_model.ts";
+import { OptionError } from "../options/option_parser.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
 import { defaultModelPath } from "../package_root.ts";
 import type { StartReport } from "./start_report.ts";
@@ -63,19 +71,72 @@ export async function openDraftModel(
 
 export interface ReplaceableDevice extends OpenedDevice {
   /** Gives the device to the engine, and others when it is lost. */
-  readonly openNext: () => Promise<GPUDevice>;
+  readonly openNext: (which?: number) => Promise<GPUDevice>;
+  /** What `openNext` is called with for each rank of this machine. */
+  readonly places: readonly number[];
+  /** Says which rank of this machine has which adapter, where they have numbers. */
+  readonly sentences: readonly string[];
 }
 
-/** @throws {DeviceError} when there is no adapter. */
+/** Ranks of this machine for which devices are opened. */
+export interface LocalRanksOf {
+  readonly ranks: number;
+  /** The one whose device is opened first. */
+  readonly rank: number;
+}
+
+type DeviceChoice = Pick<EngineLaunchOptions, "adapter" | "numericClass"> &
+  Partial<Pick<EngineLaunchOptions, "baseGpuId" | "gpuIdStep">>;
+
+/**
+ * @throws {DeviceError} when there is no adapter.
+ * @throws {OptionError} when a rank has none, or one of another kind than others.
+ */
 export async function openDeviceFor(
   source: FolderSource,
-  { adapter: wanted, numericClass }: Pick<EngineLaunchOptions, "adapter" | "numericClass">,
+  options: DeviceChoice,
   report: StartReport,
+  { ranks, rank }: LocalRanksOf = { ranks: 1, rank: 0 },
 ): Promise<ReplaceableDevice> {
+  const { adapter: wanted, numericClass, baseGpuId, gpuIdStep } = options;
   const driverThreads = await driverThreadsFor(source);
   const subgroupMatrices = numericClass === "mma128";
   const wishes = { driverThreads, subgroupMatrices, ...(wanted && { adapter: wanted }) };
-  const opened = await openDevice(wishes);
+  const isAsked = baseGpuId !== undefined || gpuIdStep !== undefined;
+  const isChosen = isAsked || (ranks > 1 && !(await bestAdapter(wishes)).isCpu);
+  const adapters = isChosen ? await listAdapters(wishes) : [];
+  const numbers: readonly (number | undefined)[] = isChosen
+    ? adaptersOfRanks({ ranks, baseGpuId, gpuIdStep }, adapters)
+    : Array.from({ length: ranks }, () => undefined);
+  const sentences = describePlaces(numbers, adapters);
+  const first = { ...wishes, number: numbers[rank] };
+  const opened = await openDevice(first);
   report.adapter(opened.adapter);
-  return { ...opened, openNext: deviceFactory(wishes, opened.device) };
+  const factories = new Map([[rank, deviceFactory(first, opened.device)]]);
+  return {
+    ...opened,
+    openNext: (which = rank) => {
+      const open = factories.get(which) ?? deviceFactory({ ...wishes, number: numbers[which] });
+      factories.set(which, open);
+      return open();
+    },
+    // The first rank that has the adapter stands for all of them.
+    places: numbers.map((number) => numbers.indexOf(number)),
+    sentences,
+  };
+}
+
+/** @throws {OptionError} where the bits of ranks would be those of different adapters. */
+function describePlaces(
+  numbers: readonly (number | undefined)[],
+  adapters: readonly ListedAdapter[],
+): readonly string[] {
+  if (numbers.length === 1 || numbers[0] === undefined) return [];
+  const named = numbers.map((number, i) => `rank ${i} has ${number} (${adapters[number!]!.name})`);
+  const kinds = new Set(numbers.map((number) => adapters[number!]!.name));
+  if (kinds.size === 1) return [`Adapters: ${named.join(", ")}`];
+  throw new OptionError(
+    `Cannot share a model between adapters of different kinds: ${named.join(", ")}; ` +
+      "--base-gpu-id and --gpu-id-step choose them",
+  );
 }

@@ -68,9 +68,10 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     await requireFreeAddress({ host: "127.0.0.1", port: options.disaggregationBootstrapPort });
   }
   const { stderr } = context;
+  const { stderr, startsProcesses = false } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
   for (const line of idleGroupOptions(options)) log.line("info", line);
-  for (const warning of environmentWarnings(process.env)) {
+  for (const warning of environmentWarnings(process.env, startsProcesses)) {
     log.line("warning", `Warning: ${warning}`);
   }
   const startTimes = new StartTimes();

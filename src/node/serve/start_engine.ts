@@ -24,7 +24,13 @@ import {
   describeSpeculation,
 } from "./describe_sizes.ts";
 import { asOptionError, chooseForModel, modelOptions, servingOptions } from "./map_options.ts";
-import { openDeviceFor, openDraftModel, openModel, type ReplaceableDevice } from "./open_model.ts";
+import {
+  type LocalRanksOf,
+  openDeviceFor,
+  openDraftModel,
+  openModel,
+  type ReplaceableDevice,
+} from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
 
 export interface StartedEngine extends GenerationEngine {
@@ -55,6 +61,7 @@ export interface EngineSetting {
 export async function engineSetting(
   options: StartOptions,
   report: StartReport,
+  place: LocalRanksOf = { ranks: options.tpSize, rank: 0 },
 ): Promise<EngineSetting> {
   const asked = {
     decodeBuckets: decodeBuckets(options),
@@ -69,7 +76,8 @@ export async function engineSetting(
     chunkedPrefixThreshold: chunkedPrefixThreshold(process.env),
   };
   const draftModel = await openDraftModel(options);
-  const opened = await openDeviceFor(source, options, report);
+  const opened = await openDeviceFor(source, options, report, place);
+  report.sizes(opened.sentences);
   const onPlan = (sizes: StartSizes) => {
     report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
     report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
@@ -89,12 +97,14 @@ export const startEngine: StartEngine = async (options, report) => {
     const engine: Engine = await Engine.load(source, {
       ...given,
       device: opened.openNext,
+      rankDevices: opened.places,
       onRecovery: (event) => report.recovery(event),
       onRebalance: (event) => report.rebalanced(event),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     reportLoaded(engine, options, report);
-    report.sizes(describeRanks(options.tpSize, engine.unshared));
+    const where = new Set(opened.places).size > 1 ? "on their adapters" : undefined;
+    report.sizes(describeRanks(options.tpSize, engine.unshared, where));
     return engine;
   } catch (error) {
     throw asOptionError(error);

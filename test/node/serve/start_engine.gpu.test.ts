@@ -32,6 +32,8 @@ type Elsewhere =
   | "revision"
   | "help"
   | "adapter"
+  | "baseGpuId"
+  | "gpuIdStep"
   | "enableTorchCompile"
   | "quantizationReport";
 

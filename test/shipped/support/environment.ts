@@ -129,9 +129,11 @@ export const VARIABLES: Readonly<Record<string, VariableCheck>> = {
   },
   SVC_CHUNKED_PREFIX_CACHE_THRESHOLD: refuses("SVC_CHUNKED_PREFIX_CACHE_THRESHOLD", "many"),
   SVC_ENABLE_JIT_DEEPGEMM: refuses("SVC_ENABLE_JIT_DEEPGEMM", "perhaps"),
-  "SVC_*": warns("SVC_SET_CPU_AFFINITY", /taskset/),
-  "NCCL_IB_*": warns("NCCL_IB_HCA", /one device/),
-  "NVSHMEM_*": warns("NVSHMEM_IB_ENABLE_IBGDA", /one device/),
+  SVC_SET_CPU_AFFINITY: warns("SVC_SET_CPU_AFFINITY", /ranks that are processes/),
+  NCCL_IB_HCA: warns("NCCL_IB_HCA", /ranks that are processes/),
+  "SVC_*": warns("SVC_HACK_DEEPEP_NUM_SMS", /not exchanged over a network/),
+  "NCCL_IB_*": warns("NCCL_IB_TC", /through UCX/),
+  "NVSHMEM_*": warns("NVSHMEM_IB_ENABLE_IBGDA", /through MPI/),
   MESA_SHADER_CACHE_DIR: async (folder) => {
     // Without the variable, the program gives the driver a folder of its own.
     const home = scratch("home");

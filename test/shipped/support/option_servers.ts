@@ -34,6 +34,7 @@ export function firstArguments(
     ["--schedule-policy", "lpm", "--schedule-conservativeness", "1.5"],
     ["--retraction-memory", "16M", "--max-queued-requests", "2"],
     ["--tool-call-parser", "deepseekv3", "--reasoning-parser", "deepseek-r1"],
+    ["--base-gpu-id", "0"],
   ];
   return [...shared(), ...all.flat()];
 }
