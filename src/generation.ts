@@ -288,6 +288,8 @@ export interface EngineStatus {
   readonly recovering: boolean;
   /** How often a lost device was replaced. */
   readonly recoveries: number;
+  /** How often the ranks were started again, where they are processes; absent where none is. */
+  readonly restarts?: number;
   readonly runningRequests: number;
   /** That may run at once. */
   readonly maxRunningRequests: number;

@@ -109,8 +109,11 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     const [, ...bound] = /^CPUs: bound rank 0 to (.+), rank 1 to (.+)$/m.exec(local.output())!;
     for (const [i, rank] of ranksOf(local).entries()) {
       const cpus = readdirSync(`/proc/${rank}/task`).flatMap((thread) => {
+        // Mesa lets the thread of its cache of shaders run anywhere.
+        const name = readFileSync(`/proc/${rank}/task/${thread}/comm`, "utf8");
+        if (name.includes("disk$")) return [];
         const status = readFileSync(`/proc/${rank}/task/${thread}/status`, "utf8");
-        return /^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!;
+        return [/^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!];
       });
       expect(cpus.length).toBeGreaterThan(4);
       expect(new Set(cpus)).toEqual(new Set([listed(bound[i]!.split(" ").map(Number))]));

@@ -182,12 +182,12 @@ class LauncherLink implements LauncherTalk {
 
   /** Says that this rank is done, and resolves once all are. */
   async waitForEnd(): Promise<void> {
-    if (this.#isAlone) {
-      await sleep(LAST_MESSAGES);
-      const { PMI_FD } = process.env;
-      if (PMI_FD !== undefined) this.#library.signOff(Number(PMI_FD));
-      return;
+    const { PMI_FD, [RANK_VARIABLES.signsOff]: signsOff } = process.env;
+    if (this.#isAlone) await sleep(LAST_MESSAGES);
+    if (PMI_FD !== undefined && (this.#isAlone || signsOff !== undefined)) {
+      this.#library.signOff(Number(PMI_FD));
     }
+    if (this.#isAlone) return;
     await this.send({ type: "done" });
     await this.#end.promise;
   }

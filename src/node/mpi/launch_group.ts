@@ -38,6 +38,11 @@ export interface GroupOptions {
   /** The program of a rank: command, its arguments. */
   readonly command: readonly string[];
   readonly env?: Environment;
+  /**
+   * Whether the one rank here is that for which another program's launcher has started this process:
+   * it joins the group of that launcher.
+   */
+  readonly isOfOuterGroup?: boolean;
   /** CPUs of each rank of this node. Default: any. */
   readonly cpus?: readonly (readonly number[])[] | undefined;
   /** Milliseconds between signs of life. */
@@ -105,7 +110,7 @@ class Group {
       beat,
       env: rankEnvironment(options, shim),
       cpus: options.cpus,
-      serve: (stream, rank) => pmi.serve(stream, rank),
+      serve: options.isOfOuterGroup ? undefined : (stream, rank) => pmi.serve(stream, rank),
       onMessage: options.onMessage,
       onFailure: (error) => this.#fail(error),
     });
@@ -158,8 +163,9 @@ class Group {
   }
 }
 
-/** What a rank finds: nothing of launchers around this one. */
-function rankEnvironment({ env = process.env, timeout, beat = BEAT }: GroupOptions, shim: string) {
+/** What a rank finds: nothing of launchers around this one, unless it is theirs. */
+function rankEnvironment(options: GroupOptions, shim: string) {
+  const { env = process.env, timeout, beat = BEAT, isOfOuterGroup = false } = options;
   const rank: Record<string, string | undefined> = {
     ...env,
     [RANK_VARIABLES.launcher]: `${process.pid}`,
@@ -167,7 +173,7 @@ function rankEnvironment({ env = process.env, timeout, beat = BEAT }: GroupOptio
     [RANK_VARIABLES.beat]: `${beat}`,
     [RANK_VARIABLES.timeout]: `${timeout}`,
   };
-  for (const name of ofOuterLaunchers(env)) delete rank[name];
+  if (!isOfOuterGroup) for (const name of ofOuterLaunchers(env)) delete rank[name];
   const { devices } = networkDevices(env);
   if (devices !== undefined) rank.UCX_NET_DEVICES = devices;
   return rank;

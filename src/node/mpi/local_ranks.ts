@@ -28,8 +28,8 @@ export interface LocalRanksOptions {
   readonly cpus?: readonly (readonly number[])[] | undefined;
   /** Milliseconds between signs of life. */
   readonly beat: number;
-  /** Serves a rank's MPI while it starts. */
-  readonly serve: (stream: Duplex, rank: number) => void;
+  /** Serves a rank's MPI while it starts. Undefined where the launcher around this process does. */
+  readonly serve: ((stream: Duplex, rank: number) => void) | undefined;
   /** What a rank's program says. */
   readonly onMessage?: ((message: unknown, rank: number) => void) | undefined;
   /** A rank is lost. */
@@ -106,21 +106,24 @@ export class LocalRanks {
   #start(rank: number): Rank {
     const { command, env, size, serve, cpus, first } = this.#options;
     const [file, ...args] = command;
+    // The launcher around this process has given it the descriptor that is its rank's.
+    const outer = serve === undefined ? env.PMI_FD : undefined;
+    const ours = { PMI_FD: `${PMI_FD}`, PMI_RANK: `${rank}`, PMI_SIZE: `${size}` };
     const own = {
-      PMI_FD: `${PMI_FD}`,
-      PMI_RANK: `${rank}`,
-      PMI_SIZE: `${size}`,
+      ...(serve === undefined ? outer && { PMI_FD: `${PMI_FD}` } : ours),
       [RANK_VARIABLES.cpus]: cpus?.[rank - first]?.join(),
+      [RANK_VARIABLES.signsOff]: outer && "1",
     };
+    const pmi = serve === undefined ? (outer ? Number(outer) : "ignore") : "pipe";
     const child = spawn(file!, args, {
       env: { ...env, ...own },
-      stdio: ["ignore", "inherit", "inherit", "ipc", "pipe"],
+      stdio: ["ignore", "inherit", "inherit", "ipc", pmi],
       // Typed arrays stay what they are.
       serialization: "advanced",
     });
     const gone = deferred<void>();
     const one: Rank = { rank, process: child, ended: gone.promise, started: false, done: false };
-    serve(child.stdio[PMI_FD] as Duplex, rank);
+    serve?.(child.stdio[PMI_FD] as Duplex, rank);
     child.on("message", (message) => this.#hear(one, message as RankMessage));
     child.on("error", (error) => {
       gone.resolve();

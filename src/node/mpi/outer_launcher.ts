@@ -34,3 +34,38 @@ export function outerLauncher(env: Environment): string | undefined {
 export function ofOuterLaunchers(env: Environment): readonly string[] {
   return Object.keys(env).filter((name) => BEGINNINGS.some((begin) => name.startsWith(begin)));
 }
+
+/** A group of ranks that such a launcher has started, as one of its processes sees it. */
+export interface OuterGroup {
+  /** The launcher. */
+  readonly name: string;
+  readonly rank: number;
+  readonly size: number;
+  /** Of this machine's ranks. */
+  readonly local: { readonly rank: number; readonly ranks: number };
+}
+
+/** What launchers call these numbers: MPICH's, Open MPI's, those of PMIx, Slurm's. */
+const NUMBERS = {
+  rank: ["PMI_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID", "PMI_ID"],
+  size: ["PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
+  localRank: ["MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"],
+  localRanks: ["MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE"],
+} as const;
+
+/** Undefined where no launcher has started this process as one of several. */
+export function outerGroup(env: Environment): OuterGroup | undefined {
+  const name = outerLauncher(env);
+  const number = (of: keyof typeof NUMBERS) => {
+    const variable = NUMBERS[of].find((one) => env[one] !== undefined);
+    // Slurm writes "2(x3)" where three machines have two each.
+    const digits = /^\d{1,9}/.exec(env[variable ?? ""] ?? "")?.[0];
+    return digits === undefined ? undefined : Number(digits);
+  };
+  const [rank, size] = [number("rank"), number("size")];
+  if (name === undefined || rank === undefined || size === undefined || size === 1) {
+    return undefined;
+  }
+  const ranks = number("localRanks") ?? 1;
+  return { name, rank, size, local: { rank: number("localRank") ?? 0, ranks } };
+}

@@ -36,6 +36,8 @@ export const RANK_VARIABLES = {
   beat: "WISP_BEAT_MS",
   /** Milliseconds that ranks wait for each other while they start. */
   timeout: "WISP_DIST_TIMEOUT_MS",
+  /** Set where the launcher around its own one has to hear from it that it ends in order. */
+  signsOff: "WISP_RANK_SIGNS_OFF",
   /** Numbers of the CPUs that it runs on, as "0,1"; absent where it takes any. */
   cpus: "WISP_RANK_CPUS",
 } as const;

@@ -6,47 +6,87 @@
  */
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
 import { GroupError } from "../../errors.ts";
+import type { Facts } from "../../parallel/agree.ts";
 import { EXIT, LaunchError } from "../mpi/launch_error.ts";
 import { deferred } from "../mpi/nodes.ts";
+import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
+import type { Logger } from "../observe/logger.ts";
+import type { EngineLaunchOptions } from "../options/options.ts";
 import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
 import { launchRanks } from "./launch_ranks.ts";
 import { type FromRank, TalkPort, type ToRank } from "./rank_talk.ts";
+import { RestartingEngine } from "./restarting_engine.ts";
+import { Restarts } from "./restarts.ts";
+
+export interface StartRanksOptions {
+  readonly place: GroupPlace;
+  /** The group of another program's launcher, where this process is one of those that it has started. */
+  readonly outer?: OuterGroup;
+  /** Whether a group that has ended is started again. */
+  readonly restart: boolean;
+  readonly log: Logger;
+}
 
 /** Starts the ranks of node 0 and waits for those of all others. */
-export function startRanks(place: GroupPlace): StartEngine {
-  return async (options, report) => {
-    let say: (message: ToRank) => void = () => {};
-    const port = new TalkPort((message) => say(message));
-    const loaded = deferred<void>();
-    const ending = new AbortController();
-    const group = launchRanks({
-      place,
-      options,
-      reportsSteps: report.step !== undefined,
-      onBound: (sentence) => report.sizes([sentence]),
-      signal: ending.signal,
-      onStart: (sayTo) => {
-        say = (message) => sayTo(message, 0);
-      },
-      onMessage: (message, rank) => {
-        if (message.type === "report") tell(report, message);
-        else if (message.type === "engine") port.hear(message.message);
-        else if (rank === 0) loaded.resolve();
-      },
+export function startRanks(given: StartRanksOptions): StartEngine {
+  const { restart, log } = given;
+  return (options, report) =>
+    RestartingEngine.start({
+      log,
+      restarts: new Restarts(restart, log),
+      start: (signal) =>
+        startGroup(given, { options, facts: { "--restart": restart }, report, signal }),
     });
-    group.catch((error: Error) => {
-      loaded.reject(error);
-      port.onEnd?.(error.message);
-    });
-    await loaded.promise;
-    return new GroupEngine(await openPort(port), {
-      group,
-      stop: () => say({ type: "stop" }),
-      end: (error) => ending.abort(error),
-    });
-  };
+}
+
+interface GroupStart {
+  readonly options: EngineLaunchOptions;
+  readonly facts: Facts;
+  readonly report: StartReport;
+  /** Gives the start up. */
+  readonly signal: AbortSignal;
+}
+
+async function startGroup(
+  { place, outer }: StartRanksOptions,
+  { options, facts, report, signal }: GroupStart,
+): Promise<StartedEngine> {
+  let say: (message: ToRank) => void = () => {};
+  const port = new TalkPort((message) => say(message));
+  const loaded = deferred<void>();
+  const ending = new AbortController();
+  const giveUp = () => ending.abort(signal.reason);
+  signal.addEventListener("abort", giveUp);
+  const group = launchRanks({
+    place,
+    outer,
+    options,
+    facts,
+    reportsSteps: report.step !== undefined,
+    onBound: (sentence) => report.sizes([sentence]),
+    signal: ending.signal,
+    onStart: (sayTo) => {
+      say = (message) => sayTo(message, 0);
+    },
+    onMessage: (message, rank) => {
+      if (message.type === "report") tell(report, message);
+      else if (message.type === "engine") port.hear(message.message);
+      else if (rank === 0) loaded.resolve();
+    },
+  });
+  group.catch((error: Error) => {
+    loaded.reject(error);
+    port.onEnd?.(error.message);
+  });
+  await loaded.promise;
+  signal.removeEventListener("abort", giveUp);
+  return new GroupEngine(await openPort(port), {
+    group,
+    stop: () => say({ type: "stop" }),
+    end: (error) => ending.abort(error),
+  });
 }
 
 function tell(

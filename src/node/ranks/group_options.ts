@@ -26,15 +26,28 @@ export const GROUP_OPTIONS = {
     defaultText: "600",
     help: "how long machines and ranks wait for each other at the start; with one rank, for nothing",
   },
+  restart: {
+    flags: ["--restart"],
+    kind: "flag",
+    default: false,
+    help:
+      "start the ranks again when one is lost, up to 5 times in a row, with waits of 0 to 8 s; requests " +
+      "get a 503 meanwhile. A server whose ranks are in its own process has none to start again",
+    group: nnodes.group,
+  },
 } as const satisfies OptionTable;
 
-/** A line for each of the options that are given and change nothing, as no other rank or node is waited for. */
-export function idleGroupOptions({
-  tpSize,
-  nnodes = 1,
-  distInitAddr,
-  distTimeout,
-}: OptionValues<typeof GROUP_OPTIONS> & { readonly tpSize: number }): readonly string[] {
+/** A line for each of the options that are given and change nothing, as no other rank or node is waited for, or started. */
+export function idleGroupOptions(
+  {
+    tpSize,
+    nnodes = 1,
+    distInitAddr,
+    distTimeout,
+    restart,
+  }: OptionValues<typeof GROUP_OPTIONS> & { readonly tpSize: number },
+  hasProcesses: boolean,
+): readonly string[] {
   const idle = (flag: string, why: string) => `Option ${flag} changes nothing: ${why}`;
   return [
     ...(distInitAddr !== undefined && nnodes === 1
@@ -42,6 +55,9 @@ export function idleGroupOptions({
       : []),
     ...(distTimeout !== undefined && tpSize === 1
       ? [idle("--dist-timeout", "one rank waits for no other")]
+      : []),
+    ...(restart && !hasProcesses
+      ? [idle("--restart", "no rank is a process of its own, as --nnodes makes them")]
       : []),
   ];
 }

@@ -3,7 +3,9 @@
  *
  * @module
  */
+import type { Facts } from "../../parallel/agree.ts";
 import { launchGroup } from "../mpi/launch_group.ts";
+import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import { rankProgram } from "../mpi/rank_program.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
@@ -13,7 +15,11 @@ import type { FromRank, ToRank } from "./rank_talk.ts";
 
 export interface LaunchRanksOptions {
   readonly place: GroupPlace;
+  /** The group of another program's launcher, where the one rank here is of that. */
+  readonly outer?: OuterGroup | undefined;
   readonly options: EngineLaunchOptions;
+  /** What launchers compare beside the engine's options. */
+  readonly facts?: Facts;
   readonly reportsSteps: boolean;
   /** Says to which CPUs ranks are bound, if they are. */
   readonly onBound: (sentence: string) => void;
@@ -30,27 +36,23 @@ export interface LaunchRanksOptions {
  * @throws {LaunchError} with the exit code that says why the group has ended or did not start.
  * @throws {UnsupportedError} where this machine has no MPI.
  */
-export function launchRanks({
-  place,
-  options,
-  reportsSteps,
-  onBound,
-  onStart,
-  onMessage,
-  signal,
-}: LaunchRanksOptions): Promise<void> {
+export function launchRanks(given: LaunchRanksOptions): Promise<void> {
+  const { place, outer, options, reportsSteps, onBound, onStart, onMessage, signal } = given;
   const { node, ranksPerNode } = place;
-  const cpus = bindsRanks(process.env) ? boundRanks(place, onBound) : undefined;
+  const binds = outer === undefined && bindsRanks(process.env);
+  const facts = { ...factsOf(options), ...given.facts };
   return launchGroup({
     ...place,
-    cpus,
-    facts: factsOf(options),
+    isOfOuterGroup: outer !== undefined,
+    cpus: binds ? boundRanks(place, onBound) : undefined,
+    facts,
     command: [process.execPath, rankProgram(), "serve"],
     signal,
     onStart: (say) => {
       const first = node * ranksPerNode;
-      for (let rank = first; rank < first + ranksPerNode; rank++) {
-        say({ type: "load", options, ranksPerNode, reportsSteps } satisfies ToRank, rank);
+      for (let rank = 0; rank < ranksPerNode; rank++) {
+        const local = outer?.local ?? { rank, ranks: ranksPerNode };
+        say({ type: "load", options, facts, local, reportsSteps } satisfies ToRank, first + rank);
       }
       onStart?.(say);
     },

@@ -27,6 +27,11 @@ const OWN: readonly string[] = [
 /** What ranks that are processes cannot do. */
 const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as const;
 
+/** Whether options say which of several machines this is, or that there is one. */
+export function asksForNodes({ nnodes, nodeRank, distInitAddr }: LaunchOptions): boolean {
+  return nnodes !== undefined || nodeRank !== undefined || distInitAddr !== undefined;
+}
+
 /**
  * Where they are, when options ask for processes; undefined where one process has all ranks.
  *
@@ -34,9 +39,7 @@ const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as
  */
 export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
   const { tpSize, nnodes, nodeRank, distInitAddr, distTimeout } = options;
-  if (nnodes === undefined && nodeRank === undefined && distInitAddr === undefined) {
-    return undefined;
-  }
+  if (!asksForNodes(options)) return undefined;
   const place = groupPlace({
     tpSize,
     distInitAddr,

@@ -4,7 +4,9 @@
  * @module
  */
 import type { Port } from "../../engine/remote/port.ts";
+import type { Facts } from "../../parallel/agree.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
+import type { LocalRanksOf } from "../serve/open_model.ts";
 import type { StartReport } from "../serve/start_report.ts";
 
 /** The lines of a report, without what it may leave out. */
@@ -15,8 +17,9 @@ export type ToRank =
   | {
       readonly type: "load";
       readonly options: EngineLaunchOptions;
-      /** They share a device. */
-      readonly ranksPerNode: number;
+      readonly facts: Facts;
+      /** Of this machine's ranks, which share its adapters. */
+      readonly local: LocalRanksOf;
       /** Whether the first rank tells of each step. */
       readonly reportsSteps: boolean;
     }

@@ -13,6 +13,7 @@ import { serve } from "../serve/http.ts";
 import { LAST_WORDS } from "../serve/shutdown.ts";
 import { launchRanks } from "./launch_ranks.ts";
 import { engineOptionsOf } from "./rank_place.ts";
+import { Restarts } from "./restarts.ts";
 
 const HEALTH: readonly string[] = ["/health", "/health_generate"];
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
@@ -32,20 +33,36 @@ export async function serveMember(
   let missing = place.ranksPerNode;
   const health = await serve({ fetch: (request) => healthAnswer(request, missing === 0) }, options);
   log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
-  const ending = endOnSignal(options, log);
-  try {
-    await launchRanks({
+  const restarts = new Restarts(options.restart, log);
+  const ending = endOnSignal(options, { log, onSignal: () => restarts.end() });
+  const run = () => {
+    missing = place.ranksPerNode;
+    return launchRanks({
       place,
       options: engineOptionsOf(options),
+      facts: { "--restart": options.restart },
       reportsSteps: false,
       onBound: (sentence) => log.line("info", sentence),
       signal: ending.signal,
       onMessage: ({ type }) => {
         if (type !== "loaded") return;
         missing -= 1;
-        if (missing === 0) log.line("info", `Ready: the ranks of node ${place.node} are loaded`);
+        if (missing > 0) return;
+        restarts.runs();
+        log.line("info", `Ready: the ranks of node ${place.node} are loaded`);
       },
     });
+  };
+  try {
+    for (let isOver = false; !isOver; ) {
+      try {
+        await run();
+        isOver = true;
+      } catch (error) {
+        missing = place.ranksPerNode;
+        await restarts.next(error, ending.signal);
+      }
+    }
   } catch (error) {
     throw ending.signal.aborted ? ending.signal.reason : error;
   } finally {
@@ -66,11 +83,15 @@ function healthAnswer(request: Request, isReady: boolean): Response {
  * Node 0 needs these ranks for the requests that still run: it ends the group when it is told to
  * stop, and this node waits for that for as long as requests may run.
  */
-function endOnSignal({ drainTimeout }: LaunchOptions, log: Logger) {
+function endOnSignal(
+  { drainTimeout }: LaunchOptions,
+  { log, onSignal: tell }: { readonly log: Logger; readonly onSignal: () => void },
+) {
   const ending = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const onSignal = (_: NodeJS.Signals, number: number) => {
     if (timer !== undefined) process.exit(128 + number);
+    tell();
     log.event(
       "info",
       `Stopping: node 0 has ${drainTimeout} seconds to end the group; a second signal stops at once`,

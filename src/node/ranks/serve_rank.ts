@@ -26,21 +26,28 @@ import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_
 
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
 
-/** Does this process's part of a server and ends the process. */
-export async function serveRank(): Promise<never> {
+type Load = Extract<ToRank, { type: "load" }>;
+
+/**
+ * Does this process's part of a server and ends the process.
+ *
+ * @param given What it is to load. Default: what its launcher says.
+ */
+export async function serveRank(given?: Load): Promise<never> {
   filterDawnWarnings();
   const group = await joinOrExit();
   try {
-    await work(group);
+    await work(group, given);
     return await group.finish();
   } catch (error) {
     return await group.fail(asOptionError(error));
   }
 }
 
-async function work(group: RankGroup): Promise<void> {
+async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const { communicator, launcher } = group;
-  const task = deferred<Extract<ToRank, { type: "load" }>>();
+  const task = deferred<Load>();
+  if (given !== undefined) task.resolve(given);
   const stopped = deferred<void>();
   const say = (message: FromRank) => launcher.say(message);
   const port = new TalkPort(say);
@@ -78,13 +85,16 @@ async function work(group: RankGroup): Promise<void> {
   const { ranksPerNode: ranks } = told;
   const place = { ranks, rank: communicator.rank % ranks };
   const setting = await engineSetting(told.options, report, place);
+  // Where another program has started the ranks, no launchers have met.
+  await agree(communicator, "their options", told.facts);
+  const setting = await engineSetting(told.options, report, told.local);
   const { name: adapter } = setting.opened.adapter;
   await agree(communicator, "what they compute on", { adapter });
-  const { deviceMemory: given, ...rest } = setting.given;
-  const own = Math.floor(given! / mostOnOne(setting.opened.places));
+  const { deviceMemory: asked, ...rest } = setting.given;
+  const own = Math.floor(asked! / mostOnOne(setting.opened.places));
   const deviceMemory = await least(communicator, own);
-  const asked = { ...rest, tensorParallelSize: undefined, deviceMemory };
-  const loading = { communicator, setting: { ...setting, given: asked }, report };
+  const all = { ...rest, tensorParallelSize: undefined, deviceMemory };
+  const loading = { communicator, setting: { ...setting, given: all }, report };
   if (isFirst) {
     const engine = await loadFirst(loading);
     communicator.deadline = deadline;

@@ -7,6 +7,8 @@ import { UnsupportedError } from "../../errors.ts";
 import type { CommandContext } from "../commands/command_context.ts";
 import { openFolder } from "../files.ts";
 import { resolveModel } from "../hub/resolve_model.ts";
+import { outerGroup } from "../mpi/outer_launcher.ts";
+import type { GroupPlace } from "../mpi/rank_options.ts";
 import { Logger } from "../observe/logger.ts";
 import type { LaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
@@ -14,6 +16,7 @@ import { defaultModelPath } from "../package_root.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import { rankPlace } from "./rank_place.ts";
+import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.
@@ -25,14 +28,15 @@ import { rankPlace } from "./rank_place.ts";
  */
 export async function serveRanks(options: LaunchOptions, context: CommandContext): Promise<void> {
   const place = rankPlace(options);
-  if (place === undefined) return serveModel(options, context);
+  const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
+  if (place === undefined && outer === undefined) return serveModel(options, context);
   const log = new Logger({
     stderr: context.stderr,
     level: options.logLevel,
     format: options.logFormat,
   });
   const lack = await lackOfMpi();
-  if (lack !== undefined && place.nodes > 1) throw lack;
+  if (lack !== undefined && (outer !== undefined || place!.nodes > 1)) throw lack;
   if (lack !== undefined) {
     log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
     return serveModel(options, context);
@@ -40,13 +44,31 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   // Ranks would find it out one by one.
   prefixStore(options, { warnings() {} });
   await requireModel(options);
+  if (outer !== undefined) {
+    const { serveOuter } = await import("./serve_outer.ts");
+    return serveOuter(options, context, outer);
+  }
+  return serveNode(options, { context, place: place!, log });
+}
+
+interface NodeSetting {
+  readonly context: CommandContext;
+  readonly place: GroupPlace;
+  readonly log: Logger;
+}
+
+async function serveNode(
+  options: LaunchOptions,
+  { context, place, log }: NodeSetting,
+): Promise<void> {
   if (place.node > 0) {
     await requireFreeAddress(options);
     const { serveMember } = await import("./serve_member.ts");
     return serveMember(options, { place, log });
   }
   const { startRanks } = await import("./group_engine.ts");
-  return serveModel(options, { ...context, startEngine: startRanks(place), startsProcesses: true });
+  const startEngine = startRanks({ place, restart: options.restart, log });
+  return serveModel(options, { ...context, startEngine, startsProcesses: true });
 }
 
 /** Finds what is wrong with the model's place before any rank looks. */

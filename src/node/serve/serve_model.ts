@@ -70,7 +70,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   const { stderr } = context;
   const { stderr, startsProcesses = false } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
-  for (const line of idleGroupOptions(options)) log.line("info", line);
+  for (const line of idleGroupOptions(options, startsProcesses)) log.line("info", line);
   for (const warning of environmentWarnings(process.env, startsProcesses)) {
     log.line("warning", `Warning: ${warning}`);
   }

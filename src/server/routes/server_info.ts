@@ -67,6 +67,7 @@ export function serverInfo({
         num_cached_tokens: status.cachedTokens,
         num_retractions: status.retractions,
         num_recoveries: status.recoveries,
+        ...(status.restarts !== undefined && { num_restarts: status.restarts }),
         last_gen_throughput: rate.tokensPerSecond,
         ...(speculation &&
           speculation.verifySteps > 0 && { avg_spec_accept_length: acceptLength(speculation) }),
