@@ -281,6 +281,13 @@ export interface ModelDescription {
   };
 }
 
+/** What one rank of several holds on its device. */
+export interface RankStatus {
+  readonly rank: number;
+  readonly weightBytes: number;
+  readonly cacheBytes: number;
+}
+
 export interface EngineStatus {
   /** False once the engine is closed, or its device is lost and cannot be replaced. */
   readonly healthy: boolean;
@@ -307,9 +314,11 @@ export interface EngineStatus {
   readonly retractions: number;
   /** Requests that had to, and have not come back yet. */
   readonly retractedRequests: number;
-  /** Bytes of the device's memory that weights and KV cache take. */
+  /** Bytes of the devices' memory that weights and KV cache take, on all ranks. */
   readonly weightBytes: number;
   readonly cacheBytes: number;
+  /** The same of each rank; absent where there is one. */
+  readonly ranks?: readonly RankStatus[];
   /** Seconds since a step has last finished while there is work; 0 when there is none. */
   readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */

@@ -112,6 +112,10 @@ async function problem(command: readonly string[]): Promise<string | undefined> 
     return npmProblem(words);
   }
   if (program === "wisp") return wispProblem(words);
+  // Launchers of ranks, whose own options end where the program begins.
+  if (program === "mpiexec" || program === "srun") {
+    return wispProblem(words.slice(words.indexOf("wisp") + 1));
+  }
   if (program === "curl") return curlProblem(words);
   if (program === "node")
     return existsSync(join(root, words[0]!)) ? undefined : "there is no such file";

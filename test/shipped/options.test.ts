@@ -339,6 +339,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   ...expertTests(() => second, refusedAtStart),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),
+  restart: () => echoed(second, "restart", true),
   distInitAddr: () => second.sees(/Option --dist-init-addr changes nothing: one machine/),
   adapter: () => {
     const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;

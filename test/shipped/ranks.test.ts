@@ -37,10 +37,12 @@ beforeAll(async () => {
   const group = ["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address];
   const pages = ["--retraction-memory", "16M", "--prefix-cache-dir", scratch("prefixes")];
   const drafted = ["--speculative-algorithm", "EAGLE", "--speculative-adaptive", "off"];
+  const own = ["--gpu-id-step", "0", "--enable-metrics"];
   [alone, local, first, second] = await Promise.all([
     serveWisp(SHARED),
     serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages]),
     serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, "--gpu-id-step", "0"], {
+    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...own], {
       env: { SVC_SET_CPU_AFFINITY: "true" },
     }),
     serveWisp([...SHARED, ...group, "--node-rank", "0"]),
@@ -53,6 +55,16 @@ afterAll(stopAll);
 
 const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+
+interface Memory {
+  readonly weight_bytes: number;
+  readonly kvcache_bytes: number;
+}
+
+interface ServerState {
+  readonly memory_usage: Memory;
+  readonly ranks: readonly { readonly memory_usage: Memory }[];
+}
 
 /** Numbers as Linux lists them: "0-2,5". */
 function listed(numbers: readonly number[]): string {
@@ -104,7 +116,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
   });
 
   test("have the adapters and CPUs that options and variables give them", () => {
-    expect(local.output()).toMatch(/^Adapters: rank 0 has 0 .+, rank 1 has 0 /m);
+    expect(local.output()).toMatch(/^Adapters of this machine's ranks: 0 .+, 0 /m);
     expect(first.output()).not.toMatch(/^(Adapters|CPUs):/m);
     const [, ...bound] = /^CPUs: bound rank 0 to (.+), rank 1 to (.+)$/m.exec(local.output())!;
     for (const [i, rank] of ranksOf(local).entries()) {
@@ -117,6 +129,34 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
       });
       expect(cpus.length).toBeGreaterThan(4);
       expect(new Set(cpus)).toEqual(new Set([listed(bound[i]!.split(" ").map(Number))]));
+    }
+  });
+
+  test("tell of themselves, each by its number", async () => {
+    expect(local.output()).toMatch(/^TP1 Adapter: .+$/m);
+    expect(local.output()).toMatch(/^TP1 Memory: .+ of weights, .+ of KV cache for 2048 tokens/m);
+    expect(second.output()).toMatch(/^TP1 Memory: /m);
+    const info = await (await local.get("/get_server_info")).json();
+    const [state] = (info as { readonly internal_states: readonly [ServerState] }).internal_states;
+    const memory = { weight_bytes: expect.any(Number), kvcache_bytes: expect.any(Number) };
+    expect(state.ranks).toEqual(
+      [0, 1].map((tp_rank) => {
+        return { tp_rank, load: expect.any(Number), memory_usage: memory };
+      }),
+    );
+    for (const name of ["weight_bytes", "kvcache_bytes"] as const) {
+      const parts = state.ranks.map(({ memory_usage }) => memory_usage[name]);
+      expect(Math.min(...parts)).toBeGreaterThan(0);
+      expect(parts[0]! + parts[1]!).toBe(state.memory_usage[name]);
+    }
+    const load = await (await local.get("/get_load")).json();
+    expect(load).toMatchObject({ ranks: [{ tp_rank: 0 }, { tp_rank: 1, load: 0 }] });
+    const page = await (await local.get("/metrics")).text();
+    for (const [rank, { memory_usage }] of state.ranks.entries()) {
+      const labels = `engine_type="unified",tp_rank="${rank}",pp_rank="0",dp_rank="0"`;
+      expect(page).toContain(
+        `wisp:weight_bytes{${labels},model_name="tiny-deepseek-v3"} ${memory_usage.weight_bytes}\n`,
+      );
     }
   });
 

@@ -87,7 +87,12 @@ export interface LoadedModel {
   /** The part of the engine's status that never changes. */
   readonly figures: Pick<
     EngineStatus,
-    "maxRunningRequests" | "weightBytes" | "cacheBytes" | "batchInvariant" | "numericClasses"
+    | "maxRunningRequests"
+    | "weightBytes"
+    | "cacheBytes"
+    | "ranks"
+    | "batchInvariant"
+    | "numericClasses"
   >;
   /** How far each matrix that was quantized while it was uploaded is from its numbers. */
   readonly quantizationErrors: readonly QuantizationError[];

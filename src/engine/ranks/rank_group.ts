@@ -7,6 +7,7 @@
 import { RankPages } from "../../cache/rank_pages.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { InvalidRequestError } from "../../errors.ts";
+import type { EngineStatus, RankStatus } from "../../generation.ts";
 import type { DeviceSource } from "../../gpu/device.ts";
 import { localGroup } from "../../parallel/local.ts";
 import type { EngineOptions } from "../engine_options.ts";
@@ -128,7 +129,9 @@ function asOne(ranks: readonly LoadedModel[]): Omit<EngineModel, "devices"> {
   const copiers = all(({ copier }) => copier);
   const codecs = all(({ codec }) => codec);
   const memoryBudget = budgetOfAll(first!.memoryBudget, size);
-  const { weightBytes, cacheBytes } = memoryBudget;
+  const own = ranks.map(({ memoryBudget: { weightBytes, cacheBytes } }, rank) => {
+    return { rank, weightBytes, cacheBytes };
+  });
   return {
     ...first!,
     memoryBudget,
@@ -142,11 +145,24 @@ function asOne(ranks: readonly LoadedModel[]): Omit<EngineModel, "devices"> {
               for (const copier of copiers) copier.copy(copies);
             },
           },
-    figures: { ...first!.figures, weightBytes, cacheBytes },
+    figures: { ...first!.figures, ...sumOfRanks(own) },
     pipelines: ranks.flatMap(({ pipelines }) => pipelines),
     destroy: () => {
       for (const model of ranks) model.destroy();
     },
+  };
+}
+
+/** What all ranks hold, and each of them. */
+export function sumOfRanks(
+  ranks: readonly RankStatus[],
+): Pick<EngineStatus, "weightBytes" | "cacheBytes" | "ranks"> {
+  const sum = (pick: (rank: RankStatus) => number) =>
+    ranks.reduce((total, rank) => total + pick(rank), 0);
+  return {
+    weightBytes: sum(({ weightBytes }) => weightBytes),
+    cacheBytes: sum(({ cacheBytes }) => cacheBytes),
+    ranks,
   };
 }
 

@@ -9,6 +9,8 @@ import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { DeviceError, SpoiledError, UnsupportedError } from "../../errors.ts";
 import { lossOf } from "../../gpu/device.ts";
+import { UnsupportedError } from "../../errors.ts";
+import type { RankStatus } from "../../generation.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import { agree } from "../../parallel/agree.ts";
@@ -26,6 +28,7 @@ import { OrderWriter } from "./order_writer.ts";
 import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
 import type { PagesTask } from "./rank_orders.ts";
+import { sumOfRanks } from "./rank_group.ts";
 
 type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
 
@@ -140,11 +143,26 @@ export async function loadAlike(
   const { prefill, decode } = loaded.figures.numericClasses;
   try {
     await agree(communicator, "numeric classes", { prefill, decode });
+    const ranks = await memoryOfRanks(communicator, loaded.figures);
+    return { ...loaded, figures: { ...loaded.figures, ...sumOfRanks(ranks) } };
   } catch (error) {
     loaded.destroy();
     throw error;
   }
-  return loaded;
+}
+
+/** What each rank holds. */
+async function memoryOfRanks(
+  { size, ...group }: Communicator,
+  { weightBytes, cacheBytes }: LoadedModel["figures"],
+): Promise<readonly RankStatus[]> {
+  const own = new Uint8Array(Float64Array.of(weightBytes, cacheBytes).buffer);
+  const all = new Float64Array(2 * size);
+  const exchange = { name: "memory of ranks", counts: Array<number>(size).fill(own.length) };
+  await group.allGather(own, new Uint8Array(all.buffer), exchange);
+  return Array.from({ length: size }, (_, of) => {
+    return { rank: of, weightBytes: all[2 * of]!, cacheBytes: all[2 * of + 1]! };
+  });
 }
 
 class RankLeader implements StepRunner, PagesLeader {

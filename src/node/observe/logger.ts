@@ -25,6 +25,8 @@ export interface LoggerOptions {
   readonly level?: LogLevel;
   /** Default text. */
   readonly format?: LogFormat;
+  /** The rank whose lines they are, where several write one log. Default: none is told. */
+  readonly rank?: number;
 }
 
 export class Logger {
@@ -36,10 +38,16 @@ export class Logger {
     this.#isJson = options.format === "json";
   }
 
+  /** The same log, with lines of a rank. */
+  ofRank(rank: number): Logger {
+    return new Logger({ ...this.#options, rank });
+  }
+
   /** A terminal on which progress may be drawn. */
   get terminal(): Output | undefined {
-    const { stderr } = this.#options;
-    return stderr.isTTY && !this.#isJson && this.writes("info") ? stderr : undefined;
+    const { stderr, rank } = this.#options;
+    const draws = !this.#isJson && rank === undefined && this.writes("info");
+    return stderr.isTTY && draws ? stderr : undefined;
   }
 
   /** Whether lines of that level are written: finding out what to say may take time. */
@@ -50,7 +58,8 @@ export class Logger {
 
   /** A line of the start, which in text has no time. */
   line(level: LogLevel, text: string): void {
-    if (this.writes(level)) this.#write(this.#isJson ? json(level, { message: text }) : text);
+    if (!this.writes(level)) return;
+    this.#write(this.#isJson ? this.#json(level, { message: text }) : this.#named(text));
   }
 
   /**
@@ -60,7 +69,8 @@ export class Logger {
    */
   event(level: LogLevel, text: string, fields: object = { message: text }): void {
     if (!this.writes(level)) return;
-    this.#write(this.#isJson ? json(level, fields) : `[${timeOfDay(new Date())}] ${text}`);
+    const line = () => `[${timeOfDay(new Date())}] ${this.#named(text)}`;
+    this.#write(this.#isJson ? this.#json(level, fields) : line());
   }
 
   /**
@@ -75,13 +85,20 @@ export class Logger {
       this.event("error", `Request ${requestId}: ${message}`, { message, x_request_id: requestId });
   }
 
+  #named(text: string): string {
+    const { rank } = this.#options;
+    return rank === undefined ? text : `TP${rank} ${text}`;
+  }
+
+  #json(level: LogLevel, fields: object): string {
+    const { rank } = this.#options;
+    const own = rank === undefined ? {} : { tp_rank: rank };
+    return JSON.stringify({ time: new Date().toISOString(), level, ...own, ...fields });
+  }
+
   #write(line: string): void {
     this.#options.stderr.write(`${line}\n`);
   }
-}
-
-function json(level: LogLevel, fields: object): string {
-  return JSON.stringify({ time: new Date().toISOString(), level, ...fields });
 }
 
 /** Local time, as `2026-01-31 23:59:59`. */

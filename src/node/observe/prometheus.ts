@@ -8,7 +8,7 @@
  */
 
 import { Gauge, Registry } from "prom-client";
-import type { GenerationEngine } from "../../generation.ts";
+import type { GenerationEngine, RankStatus } from "../../generation.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
 import { acceptLength } from "../../speculation_figures.ts";
@@ -79,6 +79,7 @@ function addGauges(
   addLoad(gauge, engine, requests);
   addRecent(gauge, requests);
   addCourse(gauge, engine);
+  addMemory(registry, engine);
   if (times === undefined) return;
   gauge("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
   gauge("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
@@ -96,6 +97,26 @@ function addLoad(gauge: AddGauge, engine: GenerationEngine, { compiling }: Reque
     const { usedTokens, totalTokens } = status();
     return usedTokens / totalTokens;
   });
+}
+
+/** What each rank holds on its device. */
+function addMemory(registry: Registry, engine: GenerationEngine): void {
+  const add = (name: string, help: string, pick: (of: Omit<RankStatus, "rank">) => number) => {
+    new Gauge({
+      name: `wisp:${name}`,
+      help,
+      labelNames: Object.keys(RANK_LABELS),
+      registers: [registry],
+      collect() {
+        const status = engine.status();
+        for (const one of status.ranks ?? [{ ...status, rank: 0 }]) {
+          this.set({ ...RANK_LABELS, tp_rank: `${one.rank}` }, pick(one));
+        }
+      },
+    });
+  };
+  add("weight_bytes", "Bytes of weights on the device.", ({ weightBytes }) => weightBytes);
+  add("kv_cache_bytes", "Bytes of the KV cache on the device.", ({ cacheBytes }) => cacheBytes);
 }
 
 /** What was done over the last seconds. */
@@ -138,6 +159,11 @@ function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
     "total_device_recoveries",
     "How often a lost device was replaced.",
     () => status().recoveries,
+  );
+  gauge(
+    "total_group_restarts",
+    "How often ranks that are processes were started again.",
+    () => status().restarts ?? 0,
   );
   gauge(
     "spec_accept_length",

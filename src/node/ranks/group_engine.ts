@@ -14,9 +14,9 @@ import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
 import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
-import type { StartReport } from "../serve/start_report.ts";
+import { lineReport, type StartReport } from "../serve/start_report.ts";
 import { launchRanks } from "./launch_ranks.ts";
-import { type FromRank, TalkPort, type ToRank } from "./rank_talk.ts";
+import { TalkPort, type ToRank, tellReport } from "./rank_talk.ts";
 import { RestartingEngine } from "./restarting_engine.ts";
 import { Restarts } from "./restarts.ts";
 
@@ -50,7 +50,7 @@ interface GroupStart {
 }
 
 async function startGroup(
-  { place, outer }: StartRanksOptions,
+  { place, outer, log }: StartRanksOptions,
   { options, facts, report, signal }: GroupStart,
 ): Promise<StartedEngine> {
   let say: (message: ToRank) => void = () => {};
@@ -71,9 +71,11 @@ async function startGroup(
       say = (message) => sayTo(message, 0);
     },
     onMessage: (message, rank) => {
-      if (message.type === "report") tell(report, message);
-      else if (message.type === "engine") port.hear(message.message);
-      else if (rank === 0) loaded.resolve();
+      if (message.type === "report") {
+        tellReport(rank === 0 ? report : lineReport(log.ofRank(rank)), message);
+      }
+      if (message.type === "engine") port.hear(message.message);
+      if (message.type === "loaded" && rank === 0) loaded.resolve();
     },
   });
   group.catch((error: Error) => {
@@ -87,13 +89,6 @@ async function startGroup(
     stop: () => say({ type: "stop" }),
     end: (error) => ending.abort(error),
   });
-}
-
-function tell(
-  report: StartReport,
-  { method, values }: Extract<FromRank, { type: "report" }>,
-): void {
-  (report[method] as ((...values: readonly unknown[]) => void) | undefined)?.(...values);
 }
 
 interface Group {

@@ -35,6 +35,14 @@ export type FromRank =
   /** From the engine of the first rank. */
   | { readonly type: "engine"; readonly message: unknown };
 
+/** Has a report tell what a rank has said. */
+export function tellReport(
+  report: StartReport,
+  { method, values }: Extract<FromRank, { type: "report" }>,
+): void {
+  (report[method] as ((...values: readonly unknown[]) => void) | undefined)?.(...values);
+}
+
 /** One end of the way between the engine of the first rank and the server. */
 export class TalkPort implements Port {
   readonly #say: (message: { readonly type: "engine"; readonly message: unknown }) => void;

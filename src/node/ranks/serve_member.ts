@@ -11,8 +11,10 @@ import { environmentWarnings } from "../options/environment.ts";
 import type { LaunchOptions } from "../options/options.ts";
 import { serve } from "../serve/http.ts";
 import { LAST_WORDS } from "../serve/shutdown.ts";
+import { lineReport } from "../serve/start_report.ts";
 import { launchRanks } from "./launch_ranks.ts";
 import { engineOptionsOf } from "./rank_place.ts";
+import { tellReport } from "./rank_talk.ts";
 import { Restarts } from "./restarts.ts";
 
 const HEALTH: readonly string[] = ["/health", "/health_generate"];
@@ -44,8 +46,9 @@ export async function serveMember(
       reportsSteps: false,
       onBound: (sentence) => log.line("info", sentence),
       signal: ending.signal,
-      onMessage: ({ type }) => {
-        if (type !== "loaded") return;
+      onMessage: (message, rank) => {
+        if (message.type === "report") tellReport(lineReport(log.ofRank(rank)), message);
+        if (message.type !== "loaded") return;
         missing -= 1;
         if (missing > 0) return;
         restarts.runs();

@@ -21,7 +21,7 @@ import { deferred } from "../mpi/nodes.ts";
 import { describeRanks } from "../serve/describe_sizes.ts";
 import { asOptionError } from "../serve/map_options.ts";
 import { type EngineSetting, engineSetting, reportLoaded } from "../serve/start_engine.ts";
-import type { StartReport } from "../serve/start_report.ts";
+import { quietReport, type StartReport } from "../serve/start_report.ts";
 import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_talk.ts";
 
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
@@ -85,6 +85,8 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const { ranksPerNode: ranks } = told;
   const place = { ranks, rank: communicator.rank % ranks };
   const setting = await engineSetting(told.options, report, place);
+  const whole = reportOver(say, told.reportsSteps);
+  const report = isFirst ? whole : ownReport(whole);
   // Where another program has started the ranks, no launchers have met.
   await agree(communicator, "their options", told.facts);
   const setting = await engineSetting(told.options, report, told.local);
@@ -142,6 +144,12 @@ async function least({ rank, size, ...group }: Communicator, own: number): Promi
   const part = new Uint8Array(Float64Array.of(own).buffer);
   await group.allGather(part, new Uint8Array(all.buffer), exchange);
   return all.reduce((least, one) => Math.min(least, one));
+}
+
+/** What is not the same on all ranks: their adapters, what memory they have, what fails on them. */
+function ownReport({ adapter, sizes, warnings }: StartReport): StartReport {
+  const nothing = quietReport({ write: () => {} });
+  return { ...nothing, adapter, sizes, warnings };
 }
 
 /** Tells the launcher, which has the log. */

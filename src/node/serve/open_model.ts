@@ -134,7 +134,10 @@ function describePlaces(
   if (numbers.length === 1 || numbers[0] === undefined) return [];
   const named = numbers.map((number, i) => `rank ${i} has ${number} (${adapters[number!]!.name})`);
   const kinds = new Set(numbers.map((number) => adapters[number!]!.name));
-  if (kinds.size === 1) return [`Adapters: ${named.join(", ")}`];
+  if (kinds.size === 1) {
+    const each = numbers.map((number) => `${number} (${adapters[number!]!.name})`);
+    return [`Adapters of this machine's ranks: ${each.join(", ")}`];
+  }
   throw new OptionError(
     `Cannot share a model between adapters of different kinds: ${named.join(", ")}; ` +
       "--base-gpu-id and --gpu-id-step choose them",

@@ -77,7 +77,7 @@ export async function engineSetting(
   };
   const draftModel = await openDraftModel(options);
   const opened = await openDeviceFor(source, options, report, place);
-  report.sizes(opened.sentences);
+  if (place.rank === 0) report.sizes(opened.sentences);
   const onPlan = (sizes: StartSizes) => {
     report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
     report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));

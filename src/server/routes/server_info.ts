@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SamplingParams } from "../../generation.ts";
+import type { EngineStatus, RankStatus, SamplingParams } from "../../generation.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 
@@ -81,6 +81,7 @@ export function serverInfo({
           // Recorded launches are no memory of the device.
           graph: 0,
         },
+        ...(status.ranks && { ranks: status.ranks.map((rank) => wireRank(rank, status)) }),
         ...(prefixStore && {
           prefix_store: {
             size: gigabytes(prefixStore.bytes),
@@ -96,11 +97,22 @@ export function serverInfo({
   });
 }
 
+/** All ranks of a model work on all of its requests. */
+function wireRank({ rank, weightBytes, cacheBytes }: RankStatus, status: EngineStatus) {
+  return {
+    tp_rank: rank,
+    load: status.usedTokens + status.queuedTokens,
+    memory_usage: { weight_bytes: weightBytes, kvcache_bytes: cacheBytes },
+  };
+}
+
 /** `GET /get_load`: tokens that are held or wait, for a router that shares requests out. */
 export function loadInfo({ engine }: ServerContext): Response {
-  const { runningRequests, queuedRequests, usedTokens, queuedTokens } = engine.status();
+  const { runningRequests, queuedRequests, usedTokens, queuedTokens, ranks } = engine.status();
+  const load = usedTokens + queuedTokens;
   return Response.json({
-    load: usedTokens + queuedTokens,
+    load,
+    ...(ranks && { ranks: ranks.map(({ rank }) => ({ tp_rank: rank, load })) }),
     num_reqs: runningRequests + queuedRequests,
     num_waiting_reqs: queuedRequests,
     num_tokens: usedTokens,

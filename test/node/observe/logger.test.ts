@@ -8,6 +8,19 @@ function logTo(options: Partial<LoggerOptions> = {}) {
 }
 
 describe("Logger", () => {
+  test("names the rank whose lines they are", () => {
+    const lines: string[] = [];
+    const stderr = { write: (text: string) => lines.push(text), isTTY: true };
+    const log = new Logger({ stderr });
+    expect(log.ofRank(3).terminal).toBeUndefined();
+    log.ofRank(3).line("info", "Memory: all");
+    log.ofRank(0).event("error", "gone");
+    new Logger({ stderr, format: "json" }).ofRank(1).event("info", "here", { event: "here" });
+    expect(lines[0]).toBe("TP3 Memory: all\n");
+    expect(lines[1]).toMatch(/^\[.*\] TP0 gone\n$/);
+    expect(JSON.parse(lines[2]!)).toMatchObject({ level: "info", tp_rank: 1, event: "here" });
+  });
+
   test("writes events with the time, lines of the start as they are", () => {
     const { log, out } = logTo();
     log.line("info", "Model: m");

@@ -78,7 +78,8 @@ describe("PrometheusMetrics", () => {
       "inter_token_latency_seconds e2e_request_latency_seconds queue_time_s " +
       "grammar_compilation_time_seconds num_so_requests_total num_aborted_requests_total " +
       "num_grammar_total num_grammar_cache_hit_total num_grammar_aborted_total utilization " +
-      "avg_request_queue_latency num_retracted_reqs total_retracted_reqs total_device_recoveries"
+      "avg_request_queue_latency num_retracted_reqs total_retracted_reqs total_device_recoveries " +
+      "total_group_restarts weight_bytes kv_cache_bytes"
     ).split(" ");
     for (const name of names) expect(text).toContain(`# TYPE wisp:${name} `);
     const lines = text.split("\n").filter((line) => /^wisp:/.test(line));
@@ -254,6 +255,23 @@ describe("PrometheusMetrics", () => {
       "wisp:total_device_recoveries": 3,
     });
     expect(await metrics.text()).toMatch(/^wisp:utilization\{engine_type="unified",tp_rank="0",/m);
+  });
+
+  test("shows what each rank holds, and how often ranks were started again", async () => {
+    class RankedEngine extends ScriptedEngine {
+      override status(): EngineStatus {
+        const ranks = [70, 60].map((weightBytes, rank) => ({ rank, weightBytes, cacheBytes: 9 }));
+        return { ...super.status(), ranks, restarts: 2 };
+      }
+    }
+    const metrics = new PrometheusMetrics(new RankedEngine(), { modelName: "m" });
+    const text = await metrics.text();
+    for (const [rank, bytes] of [70, 60].entries()) {
+      const labels = `engine_type="unified",tp_rank="${rank}",pp_rank="0",dp_rank="0"`;
+      expect(text).toContain(`wisp:weight_bytes{${labels},model_name="m"} ${bytes}\n`);
+      expect(text).toContain(`wisp:kv_cache_bytes{${labels},model_name="m"} 9\n`);
+    }
+    expect(text).toMatch(/^wisp:total_group_restarts\{.*tp_rank="0".*\} 2$/m);
   });
 
   test("has histograms of lengths when they are asked for", async () => {

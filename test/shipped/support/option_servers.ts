@@ -70,6 +70,7 @@ export function secondArguments(): readonly string[] {
     ["--expert-distribution-recorder-mode", "stat"],
     ["--expert-distribution-recorder-dir", scratch("experts")],
     ["--expert-distribution-recorder-buffer-size", "5"],
+    ["--restart"],
     // What servers of one device do anyway.
     ["--dp", "1"],
     ["--disaggregation-mode", "null"],

@@ -17,6 +17,8 @@ export interface WispOptions {
   readonly input?: string;
   /** Folder of another installation than the tarball's. */
   readonly folder?: string;
+  /** The program, with its arguments, that starts Node. */
+  readonly launcher?: readonly string[];
 }
 
 export interface EndedWisp {
@@ -97,8 +99,9 @@ const running = new Set<ChildProcess>();
 
 /** Node itself, in the folder of an installation. */
 function node(args: readonly string[], options: WispOptions): ChildProcess {
-  const { folder = shipped(), env, input = "" } = options;
-  const child = spawn(process.execPath, args, { cwd: folder, env: environment(env) });
+  const { folder = shipped(), env, input = "", launcher = [] } = options;
+  const [file, ...words] = [...launcher, process.execPath, ...args] as [string, ...string[]];
+  const child = spawn(file, words, { cwd: folder, env: environment(env) });
   running.add(child);
   child.once("close", () => running.delete(child));
   child.stdin!.on("error", () => {});
