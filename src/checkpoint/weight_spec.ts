@@ -55,6 +55,8 @@ export interface WeightSpec {
   /** Element types the destination understands. */
   readonly dtypes: readonly Dtype[];
   readonly split: WeightSplit;
+  /** Ranks in a row that have the same part, where there are more ranks than parts. Default 1. */
+  readonly copies?: number;
   /** What is wanted of it: the destination sees that as if it were the tensor. Default: all. */
   readonly slice?: WeightSlice;
   /** Passed over without a word when the checkpoint lacks it. */

@@ -19,6 +19,7 @@ import { isFused } from "../layers/block_rows.ts";
 import { gatheredWidth } from "../layers/ranks/rank_sums.ts";
 import {
   type DefinedRanks,
+  headCopies,
   rankedModel,
   type SharedHeads,
   wholeAttention,
@@ -55,11 +56,14 @@ function define(
 ): ModelDefinition {
   const whole = readGqaConfig(reader, family);
   reader.finish({ ignored: ["quantization_config", "compression_config"] });
-  const ranked = rankedModel(ranks, sharedHeads(whole));
+  const shared = sharedHeads(whole);
+  const ranked = rankedModel(ranks, shared);
+  const kvCopies = headCopies(shared, ranked.attention);
   const config = {
     ...whole,
     heads: whole.heads / ranked.attention.size,
-    kvHeads: whole.kvHeads / ranked.attention.size,
+    kvHeads: (whole.kvHeads * kvCopies) / ranked.attention.size,
+    kvCopies,
   };
   const rounding = activationRounding(quantization);
   const normed = normedShape(config.hiddenSize, isFused(rounding)).stride;
@@ -117,11 +121,16 @@ export function gqaModelShape(config: GqaConfig, widest: number): ModelShape {
 /** Heads of keys and values, each with the heads of queries that read it. */
 function sharedHeads({ heads, kvHeads, headDim, hiddenSize, layers }: GqaConfig): SharedHeads {
   const matrices = Array.from({ length: layers }, (_, i) => [
-    { name: `model.layers.${i}.self_attn.q_proj`, rows: (heads / kvHeads) * headDim },
+    {
+      name: `model.layers.${i}.self_attn.q_proj`,
+      rows: (heads / kvHeads) * headDim,
+      isOfReaders: true,
+    },
     { name: `model.layers.${i}.self_attn.k_proj`, rows: headDim },
     { name: `model.layers.${i}.self_attn.v_proj`, rows: headDim },
   ]).flat();
-  return { count: kvHeads, dimension: "heads of keys", matrices, columns: hiddenSize };
+  const readers = heads / kvHeads;
+  return { count: kvHeads, readers, dimension: "heads of keys", matrices, columns: hiddenSize };
 }
 
 /** Elements of a row of what all ranks send at once: attention's output, or sums. */
@@ -142,7 +151,7 @@ function widestRow({ heads, kvHeads, headDim, hiddenSize, intermediate, experts 
 
 /** @param special `name`: of a layer, in front of its tensors' names; `inputSize`: of the rows that it projects. */
 export function gqaBlocks(
-  config: GqaConfig,
+  config: GqaConfig & Pick<GqaShape, "kvCopies">,
   options: ModelOptions,
   special: { readonly name?: (layer: number) => string; readonly inputSize?: number } = {},
 ): AttentionBlocks {

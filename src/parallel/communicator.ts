@@ -8,6 +8,9 @@
  */
 import { GroupError } from "../errors.ts";
 
+/** Ranks of one process that share a model, at most: more than any has heads that could be shared out. */
+export const MOST_RANKS = 64;
+
 /** Which of how many. */
 export interface RankOf {
   /** 0 to `size - 1`. */

@@ -85,9 +85,18 @@ describe.skipIf(smallestCaseOnly)("every rank has whole what ranks cannot share"
   const gqa: readonly Case<RandomGqa>[] = [
     [
       "heads of keys",
-      8,
+      3,
       {},
       { name: "self_attn", why: "its 4 heads of keys cannot be shared out evenly" },
+    ],
+    [
+      "blocks of a few heads of keys that several ranks have",
+      8,
+      { storage: { kind: "FP8", per: "block" } },
+      {
+        name: "self_attn",
+        why: "model.layers.0.self_attn.q_proj: 64 of its 512 rows each would cut a block of 128x128",
+      },
     ],
     [
       "blocks of a few heads",
@@ -124,6 +133,51 @@ describe.skipIf(smallestCaseOnly)("every rank has whole what ranks cannot share"
     for (const { session } of ranks) expect(session.loaded.unshared).toContainEqual(part);
     closeRanks(ranks);
   });
+});
+
+/** Each rank then has one head of keys, and its share of those that read it. */
+describe("fewer heads of keys than ranks", () => {
+  const family = (architecture: string, kvHeads: number, rest: object = {}): RandomGqa => ({
+    config: {
+      ...SMALL_GQA,
+      ...{ architectures: [architecture], num_attention_heads: 8, num_key_value_heads: kvHeads },
+      ...rest,
+    },
+  });
+  const cases: readonly (readonly [string, number, number, RandomGqa])[] = [
+    ["Llama", 2, 4, family("LlamaForCausalLM", 2)],
+    ["Qwen3, with norms of heads", 1, 4, family("Qwen3ForCausalLM", 1, { attention_bias: false })],
+    ["Qwen2, with biases", 2, 8, family("Qwen2ForCausalLM", 2, { attention_bias: true })],
+    [
+      "Llama in GPTQ's codes",
+      4,
+      8,
+      { ...family("LlamaForCausalLM", 4), storage: { kind: "GPTQ", group: 32 } },
+    ],
+  ];
+
+  test.each(fullTest ? cases : cases.slice(0, 1))(
+    "%s: with %i of them %i ranks have the bits of one",
+    async (_, kvHeads, size, model) => {
+      const source = randomGqa(model);
+      const want = await answersOfOne(source);
+      const ranks = await expectAlike(source, want, { size });
+      const part = {
+        name: "one head of self_attn.k_proj and v_proj",
+        why: `its ${kvHeads} heads of keys are fewer than ${size} ranks`,
+      };
+      for (const { session } of ranks) {
+        const { unshared, memoryBudget, definition } = session.loaded;
+        expect(unshared).toContainEqual(part);
+        expect(unshared.map(({ name }) => name)).not.toContain("self_attn");
+        // Keys and values in BF16.
+        const { layers } = definition.shape;
+        expect(memoryBudget.bytesPerToken).toBe(layers * 2 * SMALL_GQA.head_dim * 2);
+        expect(memoryBudget.weightBytes).toBeLessThan(want.weightBytes);
+      }
+      closeRanks(ranks);
+    },
+  );
 });
 
 describe.skipIf(smallestCaseOnly)("the embedded model", () => {

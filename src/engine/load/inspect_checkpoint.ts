@@ -19,6 +19,7 @@ import {
 import type { WeightSource } from "../../checkpoint/source.ts";
 import type { Dtype } from "../../dtype.ts";
 import { CheckpointError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import type { Unshared } from "../../layers/ranks/unshared.ts";
 import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { architectureOf } from "../../models/architectures.ts";
 import {
@@ -29,6 +30,7 @@ import {
 } from "../../models/model.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import { type DraftReport, inspectDraft } from "../draft_model/inspect_draft.ts";
+import { absentGroup, MOST_RANKS } from "../../parallel/communicator.ts";
 import { MIN_CONTEXT } from "./memory_budget.ts";
 import {
   configFormats,
@@ -52,6 +54,19 @@ export interface InspectOptions {
   readonly concurrency?: number | undefined;
   /** A model that is to draft beside it, or an exported layer. Default: none. */
   readonly draftModel?: WeightSource | undefined;
+  /** Ranks of which is told what each would hold. Default 1: nothing is told. */
+  readonly tensorParallelSize?: number | undefined;
+}
+
+/** What each of several ranks would hold of the weights as published. */
+export interface RanksReport {
+  readonly size: number;
+  /** Undefined where the model cannot be loaded. */
+  readonly gpuBytes: number | undefined;
+  /** BF16 keys and values of the tokens that are asked for. */
+  readonly cacheBytes: number;
+  /** What each of them would hold and compute whole. */
+  readonly unshared: readonly Unshared[];
 }
 
 export interface CheckpointReport {
@@ -88,6 +103,8 @@ export interface CheckpointReport {
   /** What the devices are asked to hold beside the weights. */
   readonly demand: Demand;
   readonly weights: readonly WeightsReport[];
+  /** Absent for one rank. */
+  readonly ranks?: RanksReport;
 }
 
 export interface StoredBytes {
@@ -158,7 +175,10 @@ export async function inspectCheckpoint(
   const opened = await open(source);
   const held = opened instanceof Checkpoint ? opened : undefined;
   const published = publish(definition, held, { quantization, plain });
+  const { tensorParallelSize: size = 1 } = options;
+  const ranks = size > 1 && (await ranksOf(source, { size, published, quantization, demand }));
   return {
+    ...(ranks && { ranks }),
     name: source.name,
     architecture: definition.architecture,
     layers: shape.layers,
@@ -185,6 +205,37 @@ export async function inspectCheckpoint(
   };
 }
 
+interface RankDemand {
+  readonly size: number;
+  readonly published: Published;
+  readonly quantization: Quantization;
+  readonly demand: Demand;
+}
+
+/** All ranks hold as much as the first. */
+async function ranksOf(
+  source: WeightSource,
+  { size, published, quantization, demand }: RankDemand,
+): Promise<RanksReport> {
+  const communicator = absentGroup(size);
+  const ranks = { communicator, formats: published.formats() };
+  // Each field of a config is read once.
+  const config = await readConfig(source);
+  const definition = architectureOf(config).define(config, quantization, ranks);
+  const cacheBytes =
+    demand.contextLength *
+    demand.concurrency *
+    bytesPerToken(kvCacheShape(definition.shape, "bf16"));
+  try {
+    const { model, weightBytes } = layOut(definition, published.formats());
+    return { size, gpuBytes: weightBytes, cacheBytes, unshared: model.unshared };
+  } catch (error) {
+    // The same that is said of the whole.
+    problemOf(error);
+    return { size, gpuBytes: undefined, cacheBytes, unshared: [] };
+  }
+}
+
 /** Not a field of its own: every reader of the config may pass it over. */
 function torchDtype(config: ConfigReader): string | undefined {
   const older = config.string("torch_dtype", { fallback: undefined });
@@ -198,6 +249,7 @@ function pick({ routed, perToken, shared }: NonNullable<ModelFacts["experts"]>) 
 
 function demandOf(options: InspectOptions, modelContext: number, bytesPerToken: number): Demand {
   const { contextLength = modelContext, concurrency = 1, memFractionStatic = 0.88 } = options;
+  const { tensorParallelSize = 1 } = options;
   const refuse = (field: keyof InspectOptions, rule: string) => {
     throw new InvalidRequestError(
       `Cannot use ${field} ${options[field]}: it must be ${rule}`,
@@ -210,6 +262,9 @@ function demandOf(options: InspectOptions, modelContext: number, bytesPerToken: 
   }
   if (!isWhole(concurrency) || concurrency < 1) {
     refuse("concurrency", "a whole number of at least 1");
+  }
+  if (!isWhole(tensorParallelSize) || tensorParallelSize < 1 || tensorParallelSize > MOST_RANKS) {
+    refuse("tensorParallelSize", `a whole number from 1 to ${MOST_RANKS}`);
   }
   if (!(memFractionStatic > 0 && memFractionStatic <= 1)) {
     refuse("memFractionStatic", "above 0 and at most 1");

@@ -9,6 +9,7 @@ import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import type { EngineStatus, RankStatus } from "../../generation.ts";
 import type { DeviceSource } from "../../gpu/device.ts";
+import { MOST_RANKS } from "../../parallel/communicator.ts";
 import { localGroup } from "../../parallel/local.ts";
 import type { EngineOptions } from "../engine_options.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
@@ -27,9 +28,6 @@ export interface RankLoading {
   readonly loadRanks?: typeof loadRanks;
 }
 
-/** Ranks that share a model at most: more than any has heads that could be shared out. */
-const MAX_RANKS = 64;
-
 /**
  * Loads a model as the engine's options want it.
  *
@@ -41,9 +39,9 @@ export async function loadRanks(
   options: EngineOptions & Pick<LoadOptions, "signal">,
 ): Promise<EngineModel> {
   const { tensorParallelSize: size = 1 } = options;
-  if (!Number.isInteger(size) || size < 1 || size > MAX_RANKS) {
+  if (!Number.isInteger(size) || size < 1 || size > MOST_RANKS) {
     throw new InvalidRequestError(
-      `Cannot use tensorParallelSize ${size}: it must be a whole number from 1 to ${MAX_RANKS}`,
+      `Cannot use tensorParallelSize ${size}: it must be a whole number from 1 to ${MOST_RANKS}`,
       "tensorParallelSize",
     );
   }

@@ -46,6 +46,8 @@ export interface GqaShape {
   readonly heads: number;
   /** Heads of keys and values; `heads` is a multiple of it. */
   readonly kvHeads: number;
+  /** Ranks in a row that have the same heads of keys and values. Default 1. */
+  readonly kvCopies?: number;
   readonly headDim: number;
   /** Elements of a head that rotate. */
   readonly rotary: number;
@@ -165,8 +167,10 @@ export class GqaAttention {
       columns: heads * headDim,
       bias: bias.output,
     });
+    const { kvCopies: copies = 1 } = shape;
+    const isOfKeys = (spec: WeightSpec) => /\.[kv]_proj\.\w+$/.test(spec.name);
     this.specs = [
-      ...this.#projections.specs,
+      ...this.#projections.specs.map((spec) => (isOfKeys(spec) ? { ...spec, copies } : spec)),
       ...[...(both?.weights ?? []), ...(this.#sinks ? [this.#sinks] : [])].map(({ spec }) => spec),
       ...this.#output.specs,
     ];

@@ -15,8 +15,9 @@ import type { MatrixEncoding, MatrixFormat } from "../weights/matrix_format.ts";
 const CODES_PER_WORD = 8;
 
 /** A spec of a rank's own sizes, as the checkpoint's sizes and the slice of them. */
-export function specOnRank(spec: WeightSpec, { rank, size }: RankOf): WeightSpec {
-  const { split, shape } = spec;
+export function specOnRank(spec: WeightSpec, group: RankOf): WeightSpec {
+  const { split, shape, copies = 1 } = spec;
+  const [rank, size] = [Math.floor(group.rank / copies), group.size / copies];
   // The tensors of an expert are all one rank's; stacked experts have said which they want.
   if (size === 1 || split === "none" || split === "experts") return spec;
   const [rows, columns] = shape as [number, number];

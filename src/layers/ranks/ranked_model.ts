@@ -4,7 +4,7 @@
  * @module
  */
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import { type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
+import { type Communicator, ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
 import type { LayerContext } from "../layer_context.ts";
 import type { MatrixFormats } from "../weights/matrix_format.ts";
 import { cutProblem, wholeSpec } from "./rank_specs.ts";
@@ -19,10 +19,17 @@ export interface DefinedRanks {
 /** Heads that are shared out, each with rows of some matrices. */
 export interface SharedHeads {
   readonly count: number;
+  /** Heads of queries that read each; ranks may share them out where there are more ranks than `count`. */
+  readonly readers?: number;
   /** What there is `count` of, for messages: "heads". */
   readonly dimension: string;
   /** Matrices of every layer: their names, and the rows that belong to one head. */
-  readonly matrices: readonly { readonly name: string; readonly rows: number }[];
+  readonly matrices: readonly {
+    readonly name: string;
+    readonly rows: number;
+    /** Whether the rows are of the readers: ranks that have the same head have parts of them. */
+    readonly isOfReaders?: boolean;
+  }[];
   /** Their columns play no part in whether they can be cut. */
   readonly columns: number;
 }
@@ -54,6 +61,10 @@ export function rankedModel(ranks: DefinedRanks | undefined, heads: SharedHeads)
       const unshared = new UnsharedParts();
       const common = { ...given, unshared, roundsRows: roundsRows && given.quantizeActivations };
       ranksFor({ communicator, unshared }, { name: "self_attn", problem });
+      if (headCopies(heads, attention) > 1) {
+        const why = `its ${heads.count} ${heads.dimension} are fewer than ${communicator.size} ranks`;
+        unshared.add("one head of self_attn.k_proj and v_proj", why);
+      }
       return {
         model: { ...common, communicator },
         attention: { ...common, communicator: attention },
@@ -62,16 +73,25 @@ export function rankedModel(ranks: DefinedRanks | undefined, heads: SharedHeads)
   };
 }
 
+/** Ranks in a row that have the same head, with parts of its readers; 1 where there are enough heads. */
+export function headCopies({ count, readers = 1 }: SharedHeads, { size }: RankOf): number {
+  const copies = size / count;
+  return Number.isInteger(copies) && readers % copies === 0 ? copies : 1;
+}
+
 function headsProblem(
   { communicator, formats }: DefinedRanks,
-  { count, dimension, matrices, columns }: SharedHeads,
+  heads: SharedHeads,
 ): string | undefined {
+  const { count, dimension, matrices, columns } = heads;
   const { size } = communicator;
   if (size === 1) return undefined;
-  const uneven = countProblem(communicator, { count, dimension });
+  const copies = headCopies(heads, communicator);
+  const uneven = countProblem(communicator, { count: count * copies, dimension });
   if (uneven !== undefined) return uneven;
-  for (const { name, rows } of matrices) {
-    const share = { rows: (count / size) * rows, columns, split: "heads" } as const;
+  for (const { name, rows, isOfReaders = false } of matrices) {
+    const ofHead = isOfReaders ? rows / copies : rows;
+    const share = { rows: ((count * copies) / size) * ofHead, columns, split: "heads" } as const;
     const problem = cutProblem(communicator, { ...share, format: formats.published(name) });
     if (problem !== undefined) return `${name}: ${problem}`;
   }

@@ -63,10 +63,12 @@ export async function inspectCommand(
   }
   const { deviceMemory, json, revision, ...others } = options;
   const { speculativeDraftModelPath: path, speculativeDraftModelRevision, ...demand } = others;
+  const { deviceMemory, json, revision, tpSize, ...demand } = options;
   const deviceMemories = deviceMemory === undefined ? undefined : [deviceMemory];
   const draft = path === undefined ? undefined : { path, revision: speculativeDraftModelRevision };
   const { report, obstacle } = await inspect(model, revision, {
     ...demand,
+    tensorParallelSize: tpSize,
     deviceMemory: deviceMemories,
     draft,
   });

@@ -8,6 +8,7 @@ import type { CheckpointReport, WeightsReport } from "../../engine/load/inspect_
 import { megabytes } from "../../engine/load/memory_budget.ts";
 import { NODE_DEVICES } from "../../engine/load/sizing.ts";
 import { largestOf } from "../../extremes.ts";
+import { describeUnshared } from "../serve/describe_sizes.ts";
 
 /** What stands in front of the values. */
 const LABEL_WIDTH = 16;
@@ -15,13 +16,23 @@ const GAP = "  ";
 const GIB = 2 ** 30;
 
 const RULE = `Devices: the fewest that hold the weights and that cache, cut evenly: a power of two that divides
-the heads, whole machines of ${NODE_DEVICES} above ${NODE_DEVICES}. "-" does not fit. wisp runs a model on one device so far.
+the heads, whole machines of ${NODE_DEVICES} above ${NODE_DEVICES}. "-" does not fit.
 `;
 
 /** Every line ends with a line feed. */
 export function formatReport(report: CheckpointReport): string {
   const facts = factsOf(report).map(([label, value]) => `${label.padEnd(LABEL_WIDTH)}${value}\n`);
-  return `${facts.join("")}\n${formatWeights(report)}\n${RULE}`;
+  return `${facts.join("")}\n${formatWeights(report)}\n${RULE}${formatRanks(report)}`;
+}
+
+function formatRanks({ ranks }: CheckpointReport): string {
+  if (ranks === undefined) return "";
+  const { size, gpuBytes, cacheBytes, unshared } = ranks;
+  const weights =
+    gpuBytes === undefined ? "no weights that can be loaded" : `${megabytes(gpuBytes)} of weights`;
+  const holds = `${weights} as published, ${megabytes(cacheBytes)} of that cache`;
+  const whole = describeUnshared(unshared).map((reason) => `  whole on each: ${reason}\n`);
+  return `\nEach of ${size} ranks holds ${holds}\n${whole.join("")}`;
 }
 
 function factsOf(report: CheckpointReport): (readonly [label: string, value: string])[] {

@@ -309,6 +309,10 @@ export const INSPECT_OPTIONS = {
   },
   speculativeDraftModelPath: SPECULATION_OPTIONS.speculativeDraftModelPath,
   speculativeDraftModelRevision: SPECULATION_OPTIONS.speculativeDraftModelRevision,
+  tpSize: {
+    ...ENGINE_OPTIONS.tpSize,
+    help: "ranks that split every layer: tells what each of so many would hold",
+  },
   json: {
     flags: ["--json"],
     kind: "flag",

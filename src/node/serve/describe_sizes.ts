@@ -64,6 +64,14 @@ export function describeRanks(
   where = "on this adapter",
 ): readonly string[] {
   if (size === 1) return [];
+  return [
+    `Ranks: ${size} share the model ${where}`,
+    ...describeUnshared(unshared).map((reason) => `Ranks: each has whole ${reason}`),
+  ];
+}
+
+/** What each rank has whole, by why. */
+export function describeUnshared(unshared: readonly Unshared[]): readonly string[] {
   const byReason = new Map<string, Set<string>>();
   for (const { name, why } of unshared) {
     const names = byReason.get(why) ?? new Set();
@@ -71,11 +79,8 @@ export function describeRanks(
   }
   const reasons = Array.from(byReason, ([why, names]) => `${[...names].join(", ")}, as ${why}`);
   const left = reasons.length - MOST_REASONS;
-  return [
-    `Ranks: ${size} share the model ${where}`,
-    ...reasons.slice(0, MOST_REASONS).map((reason) => `Ranks: each has whole ${reason}`),
-    ...(left > 0 ? [`Ranks: each has more whole, for ${left} other reasons`] : []),
-  ];
+  const more = left > 0 ? [`more, for ${left} other reasons`] : [];
+  return [...reasons.slice(0, MOST_REASONS), ...more];
 }
 
 const BOUNDS: Readonly<Record<StepLimit["bound"], string>> = {
