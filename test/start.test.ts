@@ -2,6 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test } from "vitest";
+import { freePort, lackOfMpi, tellLack } from "./support/mpi/processes.ts";
+import { DOCUMENTS, snippetsOf } from "./support/package/documents.ts";
 import { until } from "./support/until.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -68,6 +70,53 @@ test("npm start tells what it does, takes options, and drains at SIGTERM", async
   const [code] = await once(child, "exit");
   expect(code).toBe(0);
 }, 180_000);
+
+/** Command lines of docs/parallel.md that start servers here: those of one block belong together. */
+const PARALLEL_STARTS = snippetsOf(DOCUMENTS.find(({ path }) => path === "docs/parallel.md")!)
+  .map(({ code }) => code.trim().split("\n"))
+  .filter(([line]) => line!.startsWith("npm start -- "));
+const lack = lackOfMpi();
+tellLack(lack);
+
+async function greedyAnswer(url: string): Promise<unknown> {
+  const body = { prompt: "The sea", max_tokens: 12, temperature: 0, logprobs: 1 };
+  const response = await fetch(`${url}/v1/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { readonly choices: unknown }).choices;
+}
+
+test.skipIf(lack !== undefined)(
+  "the starts of docs/parallel.md, with ranks and with two machines, answer as one rank",
+  async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const argumentsOf = (line: string) => [
+      ...line.slice("npm start -- ".length).split(" "),
+      ...["--port", "0"],
+    ];
+    const lines = [["npm start -- --tp 1"], ...PARALLEL_STARTS];
+    const answers: unknown[] = [];
+    for (const block of lines) {
+      const servers = await Promise.all(
+        block.map((line) =>
+          start(argumentsOf(line.replace(/127\.0\.0\.1:\d+/, address)), /^Ready: /m),
+        ),
+      );
+      const [, url] = /Listening on (\S+)/.exec(servers[0]!.output())!;
+      answers.push(await greedyAnswer(url!));
+      const ended = servers.map(({ child }) => once(child, "exit"));
+      for (const { child } of servers) child.kill("SIGTERM");
+      expect((await Promise.all(ended)).map(([code]) => code)).toEqual(block.map(() => 0));
+      expect(servers[0]!.output().includes("Ranks: 2 share the model")).toBe(answers.length > 1);
+    }
+    expect(lines.map(({ length }) => length)).toEqual([1, 1, 2]);
+    for (const answer of answers) expect(answer).toEqual(answers[0]);
+  },
+  180_000,
+);
 
 test("npm start refuses what comes while it drains, and ends at once at a second SIGTERM", async () => {
   const { child, output } = await start(["--port", "0"], /^Ready: /m);

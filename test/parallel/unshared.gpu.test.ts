@@ -3,7 +3,11 @@ import { describe, expect, test } from "vitest";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource, SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
 import { type RandomDeepseek, randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
-import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
+import {
+  SMALL_GQA as FAMILIES,
+  type RandomGqa,
+  randomGqa,
+} from "../support/checkpoints/random_gqa.ts";
 import { fullTest, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { answersOfOne, closeRanks, expectAlike } from "../support/engines/rank_answers.ts";
 
@@ -147,13 +151,8 @@ describe("fewer heads of keys than ranks", () => {
   const cases: readonly (readonly [string, number, number, RandomGqa])[] = [
     ["Llama", 2, 4, family("LlamaForCausalLM", 2)],
     ["Qwen3, with norms of heads", 1, 4, family("Qwen3ForCausalLM", 1, { attention_bias: false })],
-    ["Qwen2, with biases", 2, 8, family("Qwen2ForCausalLM", 2, { attention_bias: true })],
-    [
-      "Llama in GPTQ's codes",
-      4,
-      8,
-      { ...family("LlamaForCausalLM", 4), storage: { kind: "GPTQ", group: 32 } },
-    ],
+    ["Qwen2, with biases", 1, 2, { config: { ...FAMILIES.qwen2, num_key_value_heads: 1 } }],
+    ["gpt-oss, with sinks", 1, 2, { config: { ...FAMILIES.gptOss, num_key_value_heads: 1 } }],
   ];
 
   test.each(fullTest ? cases : cases.slice(0, 1))(
@@ -172,7 +171,8 @@ describe("fewer heads of keys than ranks", () => {
         expect(unshared.map(({ name }) => name)).not.toContain("self_attn");
         // Keys and values in BF16.
         const { layers } = definition.shape;
-        expect(memoryBudget.bytesPerToken).toBe(layers * 2 * SMALL_GQA.head_dim * 2);
+        const { headDim } = definition.facts.attention as { readonly headDim: number };
+        expect(memoryBudget.bytesPerToken).toBe(layers * 2 * headDim * 2);
         expect(memoryBudget.weightBytes).toBeLessThan(want.weightBytes);
       }
       closeRanks(ranks);

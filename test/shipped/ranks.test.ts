@@ -4,6 +4,7 @@
  */
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
 import {
@@ -235,6 +236,38 @@ describe.skipIf(lack !== undefined)("nodes that do not come together", () => {
       4,
       expect.stringContaining("Cannot start without node 1: not there 0.5 s after"),
     ]);
+  });
+
+  test("as they count different nodes name that, with 1", async () => {
+    const address = `127.0.0.1:${await freePort()}`;
+    const both = await Promise.all([
+      start(0, address, "--tp-size", "6"),
+      start(1, address, "--tp-size", "6", "--nnodes", "3"),
+    ]);
+    for (const { code, stderr } of both) {
+      expect([code, stderr]).toEqual([
+        1,
+        expect.stringContaining("nnodes is 2 on node 0, 3 on node 1"),
+      ]);
+    }
+  });
+
+  test("at a port that is taken say so, with 1", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const address = `127.0.0.1:${(taken.address() as AddressInfo).port}`;
+    const { code, stderr } = await start(0, address);
+    taken.close();
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringContaining(`Cannot wait for nodes at ${address}: another program has the port`),
+    ]);
+  });
+
+  test("for want of memory name the rank that has too little, with 3", async () => {
+    const group = ["--tp-size", "2", "--nnodes", "1", "--device-memory", "4M"];
+    const { code, stderr } = await wisp(["launch_server", "--port", "0", ...SHARED, ...group]);
+    expect([code, stderr]).toEqual([3, expect.stringMatching(/^Cannot .* MiB/m)]);
   });
 
   test.each([

@@ -97,6 +97,17 @@ describe.skipIf(lack !== undefined)("of a group", () => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
+  test("a rank that runs out of memory ends all, which name it", async () => {
+    const launcher = launch({ program: "growing", flags: ["--max-old-space-size=40"] });
+    const pids = await pidsOf(launcher, [0, 1]);
+    expect(await launcher.ended).toEqual({ code: 3, signal: null });
+    expect(launcher.stderr).toMatch(/^FATAL ERROR: .*heap/m);
+    expect(launcher.stderr).toMatch(
+      /^Cannot go on without rank 1: (SIG(ABRT|TRAP) has ended it|it has ended with code 13[34])$/m,
+    );
+    await allGone(pids);
+  });
+
   test("a rank that cannot go on tells why", async () => {
     const launcher = launch({ program: "failing" });
     expect(await launcher.ended).toEqual({ code: 3, signal: null });

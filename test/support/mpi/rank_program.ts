@@ -41,6 +41,15 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     if (communicator.rank === 1) throw new Error("Cannot allocate 8 GiB: the device is full");
     await sleep(FOREVER);
   },
+  /** Rank 1 asks for more and more memory of this process. */
+  async growing(communicator) {
+    const held: object[] = [];
+    while (communicator.rank === 1) {
+      held.push(Array.from({ length: 10_000 }, (_, i) => ({ i })));
+      await sleep(0);
+    }
+    await sleep(FOREVER);
+  },
   /** Whether a library has taken a signal from V8. */
   async signals({ rank }) {
     const caught = /^SigCgt:\s*([\da-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))![1]!;
