@@ -16,6 +16,7 @@ import type {
   PrefixStoreStatus,
 } from "./prefix_cache.ts";
 import type { Profile, ProfileOptions } from "./profile.ts";
+import type { RanksStatus } from "./ranks_status.ts";
 import type { SpeculationFigures } from "./speculation_figures.ts";
 
 export type { ChatMessage, ChatToolCall, MessageContent, MessagePart } from "./chat_message.ts";
@@ -281,22 +282,13 @@ export interface ModelDescription {
   };
 }
 
-/** What one rank of several holds on its device. */
-export interface RankStatus {
-  readonly rank: number;
-  readonly weightBytes: number;
-  readonly cacheBytes: number;
-}
-
-export interface EngineStatus {
+export interface EngineStatus extends RanksStatus {
   /** False once the engine is closed, or its device is lost and cannot be replaced. */
   readonly healthy: boolean;
   /** Whether a lost device is being replaced; requests wait meanwhile. */
   readonly recovering: boolean;
   /** How often a lost device was replaced. */
   readonly recoveries: number;
-  /** How often the ranks were started again, where they are processes; absent where none is. */
-  readonly restarts?: number;
   readonly runningRequests: number;
   /** That may run at once. */
   readonly maxRunningRequests: number;
@@ -317,8 +309,6 @@ export interface EngineStatus {
   /** Bytes of the devices' memory that weights and KV cache take, on all ranks. */
   readonly weightBytes: number;
   readonly cacheBytes: number;
-  /** The same of each rank; absent where there is one. */
-  readonly ranks?: readonly RankStatus[];
   /** Seconds since a step has last finished while there is work; 0 when there is none. */
   readonly stalledFor: number;
   /** Whether an answer has the same bits alone and in a batch on this adapter, as its self-test found. */

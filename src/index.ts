@@ -104,6 +104,7 @@ export {
   type TraceEvent,
   type TraceOptions,
 } from "./profile.ts";
+export type { RankStatus, RanksStatus } from "./ranks_status.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
 export type { RequestDefaults } from "./server/fields/request_defaults.ts";
 export type { Lifecycle } from "./server/guard/lifecycle.ts";

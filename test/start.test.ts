@@ -90,16 +90,15 @@ async function greedyAnswer(url: string): Promise<unknown> {
 }
 
 test.skipIf(lack !== undefined)(
-  "the starts of docs/parallel.md, with ranks and with two machines, answer as one rank",
+  "the starts of docs/parallel.md, with ranks and with two machines, answer alike",
   async () => {
     const address = `127.0.0.1:${await freePort()}`;
     const argumentsOf = (line: string) => [
       ...line.slice("npm start -- ".length).split(" "),
       ...["--port", "0"],
     ];
-    const lines = [["npm start -- --tp 1"], ...PARALLEL_STARTS];
     const answers: unknown[] = [];
-    for (const block of lines) {
+    for (const block of PARALLEL_STARTS) {
       const servers = await Promise.all(
         block.map((line) =>
           start(argumentsOf(line.replace(/127\.0\.0\.1:\d+/, address)), /^Ready: /m),
@@ -110,12 +109,12 @@ test.skipIf(lack !== undefined)(
       const ended = servers.map(({ child }) => once(child, "exit"));
       for (const { child } of servers) child.kill("SIGTERM");
       expect((await Promise.all(ended)).map(([code]) => code)).toEqual(block.map(() => 0));
-      expect(servers[0]!.output().includes("Ranks: 2 share the model")).toBe(answers.length > 1);
+      expect(servers[0]!.output()).toContain("Ranks: 2 share the model");
     }
-    expect(lines.map(({ length }) => length)).toEqual([1, 1, 2]);
-    for (const answer of answers) expect(answer).toEqual(answers[0]);
+    expect(PARALLEL_STARTS.map(({ length }) => length)).toEqual([1, 2]);
+    expect(answers[1]).toEqual(answers[0]);
   },
-  180_000,
+  300_000,
 );
 
 test("npm start refuses what comes while it drains, and ends at once at a second SIGTERM", async () => {

@@ -7,10 +7,11 @@
 import { RankPages } from "../../cache/rank_pages.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { InvalidRequestError } from "../../errors.ts";
-import type { EngineStatus, RankStatus } from "../../generation.ts";
+import type { EngineStatus } from "../../generation.ts";
 import type { DeviceSource } from "../../gpu/device.ts";
 import { MOST_RANKS } from "../../parallel/communicator.ts";
 import { localGroup } from "../../parallel/local.ts";
+import type { RankStatus } from "../../ranks_status.ts";
 import type { EngineOptions } from "../engine_options.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";

@@ -8,7 +8,8 @@
  */
 
 import { Gauge, Registry } from "prom-client";
-import type { GenerationEngine, RankStatus } from "../../generation.ts";
+import type { GenerationEngine } from "../../generation.ts";
+import type { RankStatus } from "../../ranks_status.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
 import { acceptLength } from "../../speculation_figures.ts";

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { EngineStatus, RankStatus, SamplingParams } from "../../generation.ts";
+import type { EngineStatus, SamplingParams } from "../../generation.ts";
+import type { RankStatus } from "../../ranks_status.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 

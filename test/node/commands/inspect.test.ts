@@ -341,28 +341,6 @@ describe("wisp inspect", () => {
     expect(devices).toMatchObject([{ deviceMemory: 2 ** 20, fit: { devices: 1 } }]);
   });
 
-  test("--tp tells what each rank would hold, and what it has whole", async () => {
-    write(folder);
-    const { code, stdout } = await run(folder, "--tp", "4");
-    expect(code).toBe(0);
-    const [, ranks] = stdout.split("Each of 4 ranks holds ");
-    expect(ranks).toMatch(/^0\.1 MiB of weights as published, 0\.0 MiB of that cache\n/);
-    const report = JSON.parse(
-      (await run(folder, "--json", "--tp", "4")).stdout,
-    ) as CheckpointReport;
-    const alone = JSON.parse((await run(folder, "--json")).stdout) as CheckpointReport;
-    expect(alone.ranks).toBeUndefined();
-    const { gpuBytes } = byForm(report, "published");
-    expect(report.ranks!.gpuBytes).toBeLessThan(gpuBytes!);
-    expect(report.ranks!.gpuBytes).toBeGreaterThan(gpuBytes! / 4);
-    // Each has one of the two key heads.
-    expect(report.ranks!.cacheBytes).toBe(report.demand.cacheBytes / 2);
-    for (const { name } of report.ranks!.unshared)
-      expect(ranks).toContain(name.replace(/\d+/, "*"));
-    const refused = await run(folder, "--tp", "65");
-    expect(refused.stderr).toContain("it must be a whole number from 1 to 64");
-  });
-
   test("tells about a folder that is not complete, and ends with 1", async () => {
     write(folder, { without: SHARDS[0] });
     const { code, stdout, stderr } = await run(folder);
