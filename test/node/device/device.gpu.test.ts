@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { openDevice } from "../../../src/node/device/device.ts";
+import { listAdapters, openDevice } from "../../../src/node/device/device.ts";
 import { adapter, device, download, seeded, upload } from "../../support/devices/gpu.ts";
 import { gpuErrors } from "../../support/devices/gpu_errors.ts";
 
@@ -40,6 +40,18 @@ test.each(["lavapipe", "swiftshader"] as const)(
     }
   },
 );
+
+test("adapters are listed, and each is opened by its number", async () => {
+  const adapters = await listAdapters();
+  expect(adapters).not.toEqual([]);
+  for (const [number, { name, isCpu }] of adapters.entries()) {
+    const opened = await openDevice({ number });
+    expect(opened.adapter.isCpu).toBe(isCpu);
+    // A GPU tells WebGPU another name than its driver does.
+    if (isCpu) expect(name).toContain(opened.adapter.name);
+    opened.device.destroy();
+  }
+});
 
 test("openDevice opens a GPU and nothing else, or says that there is none", async () => {
   try {
