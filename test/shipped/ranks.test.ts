@@ -41,9 +41,7 @@ beforeAll(async () => {
   const own = ["--gpu-id-step", "0", "--enable-metrics"];
   [alone, local, first, second] = await Promise.all([
     serveWisp(SHARED),
-    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages]),
-    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, "--gpu-id-step", "0"], {
-    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...own], {
+    serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages, ...own], {
       env: { SVC_SET_CPU_AFFINITY: "true" },
     }),
     serveWisp([...SHARED, ...group, "--node-rank", "0"]),

@@ -28,9 +28,9 @@ import {
   type ModelDefinition,
   type ModelFacts,
 } from "../../models/model.ts";
+import { absentGroup, MOST_RANKS } from "../../parallel/communicator.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import { type DraftReport, inspectDraft } from "../draft_model/inspect_draft.ts";
-import { absentGroup, MOST_RANKS } from "../../parallel/communicator.ts";
 import { MIN_CONTEXT } from "./memory_budget.ts";
 import {
   configFormats,

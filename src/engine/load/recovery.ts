@@ -15,8 +15,6 @@
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, GroupError, InvalidRequestError } from "../../errors.ts";
-import { adapterName, lossOf } from "../../gpu/device.ts";
-import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { adapterName, type DeviceSource, lossOf } from "../../gpu/device.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
@@ -122,8 +120,7 @@ export class RecoverableModel {
 
   /** Whether something has failed because the device is gone, and another one is to take its place. */
   async isLost(): Promise<boolean> {
-    if (!this.#closing.signal.aborted) await lossOf(lossesOf(this.#current));
-    if (!this.#closing.signal.aborted) await Promise.race(this.#current.devices.map(lossOf));
+    if (!this.#closing.signal.aborted) await Promise.race(lossesOf(this.#current).map(lossOf));
     return this.isRecovering;
   }
 
@@ -208,18 +205,15 @@ export class RecoverableModel {
   }
 
   #watch(model: EngineModel): void {
-    lossesOf(model).lost.then(({ message, reason }) => {
-      if (this.#closing.signal.aborted) return;
-  #watch({ devices }: EngineModel): void {
     let isGone = false;
-    const lose = ({ message, reason }: GPUDeviceLostInfo) => {
+    const lose = ({ message, reason }: Loss) => {
       // The others of the same ranks are let go of, and replaced with it.
       if (this.#closing.signal.aborted || isGone) return;
       isGone = true;
       this.#reason = message || reason;
       this.#options.onLost(this.loss!);
     };
-    for (const { lost } of devices) lost.then(lose);
+    for (const { lost } of lossesOf(model)) lost.then(lose);
   }
 
   async #replacement(isBusy: () => boolean): Promise<EngineModel> {
@@ -293,12 +287,14 @@ function eventOf(finding: LossFinding<Sequence>): RecoveryEvent {
   return { kind: "found", requestId: sequence.requestId, losses };
 }
 
-const lossesOf = ({ lost, device }: EngineModel) => ({ lost: lost ?? device.lost });
+type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
 
-/** Frees a model with its device, which no other model uses. */
-export function discard(model: Pick<EngineModel, "destroy" | "device">): void {
+/** What tells that a model's devices are lost, or that of a rank elsewhere. */
+const lossesOf = ({ lost, devices }: EngineModel): readonly { readonly lost: Promise<Loss> }[] =>
+  lost === undefined ? devices : [{ lost }];
+
 /** Frees a model with its devices, which no other model uses. */
-function discard(model: EngineModel): void {
+function discard(model: Pick<EngineModel, "destroy" | "devices">): void {
   model.destroy();
   for (const device of model.devices) device.destroy();
 }
@@ -314,7 +310,7 @@ export function requireWaits({ recoveryWaits = [] }: Pick<EngineOptions, "recove
 }
 
 /** What another device's model is compared by. */
-type AlikeModel = Omit<EngineModel, "codec" | "copier">;
+type AlikeModel = Omit<EngineModel, "codec" | "copier" | "devices">;
 
 /** What of a model on its device has to stay as it is, by what it is called in messages. */
 function sizesOf({ device, options, memoryBudget, runner, hash }: AlikeModel) {

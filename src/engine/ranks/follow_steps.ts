@@ -11,7 +11,7 @@ import { lossOf } from "../../gpu/device.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import type { LoadedModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
-import { differenceOf, discard, RECOVERY_WAITS } from "../load/recovery.ts";
+import { differenceOf, RECOVERY_WAITS } from "../load/recovery.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { FollowedPages } from "./followed_pages.ts";
 import { OrderChannel } from "./order_channel.ts";
@@ -159,7 +159,8 @@ class Follower {
     this.#untold = [];
     this.#reader = this.#newReader();
     leaving.isInOrder = true;
-    discard(before);
+    before.destroy();
+    before.device.destroy();
     const next = await this.#nextDevice();
     this.#part = await (link.whileLoading ?? ((work) => work()))(() => load(async () => next));
     const difference = differenceOf(before, this.#part.loaded, true);
@@ -173,7 +174,7 @@ class Follower {
     for (const seconds of typeof device === "function" ? recoveryWaits : []) {
       await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
       try {
-        return await (device as () => Promise<GPUDevice>)();
+        return await (device as (which: number) => Promise<GPUDevice>)(0);
       } catch (error) {
         cause = error;
       }

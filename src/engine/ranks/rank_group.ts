@@ -58,14 +58,10 @@ export async function loadRanks(
   const group = localGroup(size);
   const loads = group.map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
-    // Ranks of one device lose it together.
-    return loadModel(checkpoint, {
-      ...own,
-      ...told,
-      communicator: { ...communicator, spoil: undefined },
-    });
     const device = devices.get(places[rank]!)!;
-    return loadModel(checkpoint, { ...own, ...told, device, communicator });
+    // Ranks of one process are replaced together.
+    const apart = { communicator: { ...communicator, spoil: undefined } };
+    return loadModel(checkpoint, { ...own, ...told, ...apart, device });
   });
   try {
     const models = asOne(await allOrCause(loads));

@@ -9,13 +9,12 @@ import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { DeviceError, SpoiledError, UnsupportedError } from "../../errors.ts";
 import { lossOf } from "../../gpu/device.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import { agree } from "../../parallel/agree.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import { pageCarrier } from "../draft_model/draft_pages.ts";
 import type { RankStatus } from "../../ranks_status.ts";
+import { pageCarrier } from "../draft_model/draft_pages.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
@@ -26,9 +25,9 @@ import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./le
 import { OrderChannel } from "./order_channel.ts";
 import { OrderWriter } from "./order_writer.ts";
 import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
+import { sumOfRanks } from "./rank_group.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
 import type { PagesTask } from "./rank_orders.ts";
-import { sumOfRanks } from "./rank_group.ts";
 
 type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
 
@@ -114,7 +113,7 @@ async function loadAgain(
 ): Promise<LoadedModel> {
   const { link } = group;
   const { device } = options;
-  const next = typeof device === "function" ? await device() : device;
+  const next = typeof device === "function" ? await device(0) : device;
   try {
     return await group.inTurn(async () => {
       await group.send({ type: "reload" });

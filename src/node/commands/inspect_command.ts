@@ -61,9 +61,8 @@ export async function inspectCommand(
   if (surplus !== undefined) {
     throw new OptionError(`Cannot use argument "${surplus}": one model is expected`);
   }
-  const { deviceMemory, json, revision, ...others } = options;
+  const { deviceMemory, json, revision, tpSize, ...others } = options;
   const { speculativeDraftModelPath: path, speculativeDraftModelRevision, ...demand } = others;
-  const { deviceMemory, json, revision, tpSize, ...demand } = options;
   const deviceMemories = deviceMemory === undefined ? undefined : [deviceMemory];
   const draft = path === undefined ? undefined : { path, revision: speculativeDraftModelRevision };
   const { report, obstacle } = await inspect(model, revision, {

@@ -17,15 +17,11 @@ import {
 const TIMEOUT = 600;
 /** Characters of a value that nodes compare as it is; of a longer one they compare a hash. */
 const LONGEST = 200;
-/** Where files are is each node's matter: ranks compare what is in them. */
-const OWN: readonly string[] = ["help", "modelPath", "speculativeDraftModelPath"];
 /** Where files and adapters are is each node's matter: ranks compare what is in the files. */
 const OWN: readonly string[] = [
   ...["help", "modelPath", "speculativeDraftModelPath"],
   ...["baseGpuId", "gpuIdStep"],
 ];
-/** What ranks that are processes cannot do. */
-const ONLY_IN_ONE = ["retractionMemory", "prefixCacheDir", "prefixCacheSize"] as const;
 
 /** Whether options say which of several machines this is, or that there is one. */
 export function asksForNodes({ nnodes, nodeRank, distInitAddr }: LaunchOptions): boolean {

@@ -12,7 +12,6 @@ import { mostOnOne } from "../../engine/ranks/rank_group.ts";
 import { endOrders, ledRanks } from "../../engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../engine/ranks/rank_link.ts";
 import { serveEngine } from "../../engine/remote/serve_engine.ts";
-import { DeviceError } from "../../errors.ts";
 import { agree } from "../../parallel/agree.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
@@ -62,29 +61,6 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const { deadline } = communicator;
   communicator.deadline = group.startTimeout;
   const isFirst = communicator.rank === 0;
-  const report = reportOver(isFirst ? say : () => {}, told.reportsSteps);
-  const setting = await engineSetting(told.options, report);
-  const deviceMemory = await least(
-    communicator,
-    Math.floor(setting.given.deviceMemory! / told.ranksPerNode),
-  );
-  const given = { ...setting.given, tensorParallelSize: undefined, deviceMemory };
-  const link: RankLink = {
-    communicator,
-    format: FORMAT,
-    async whileLoading(work) {
-      communicator.deadline = group.startTimeout;
-      try {
-        return await work();
-      } finally {
-        communicator.deadline = deadline;
-      }
-    },
-  };
-  const loading = { link, setting: { ...setting, given }, report };
-  const { ranksPerNode: ranks } = told;
-  const place = { ranks, rank: communicator.rank % ranks };
-  const setting = await engineSetting(told.options, report, place);
   const whole = reportOver(say, told.reportsSteps);
   const report = isFirst ? whole : ownReport(whole);
   // Where another program has started the ranks, no launchers have met.
@@ -96,7 +72,8 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const own = Math.floor(asked! / mostOnOne(setting.opened.places));
   const deviceMemory = await least(communicator, own);
   const all = { ...rest, tensorParallelSize: undefined, deviceMemory };
-  const loading = { communicator, setting: { ...setting, given: all }, report };
+  const link = linkOf(group, deadline);
+  const loading = { link, setting: { ...setting, given: all }, report };
   if (isFirst) {
     const engine = await loadFirst(loading);
     communicator.deadline = deadline;
@@ -114,6 +91,22 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
     say({ type: "loaded" });
     await follow();
   }
+}
+
+/** The link of a rank, which waits as long as at the start while models are loaded again. */
+function linkOf({ communicator, startTimeout }: RankGroup, deadline: number): RankLink {
+  return {
+    communicator,
+    format: FORMAT,
+    async whileLoading(work) {
+      communicator.deadline = startTimeout;
+      try {
+        return await work();
+      } finally {
+        communicator.deadline = deadline;
+      }
+    },
+  };
 }
 
 interface Loading {
@@ -134,7 +127,7 @@ async function loadFirst(loading: Loading): Promise<Engine> {
 }
 
 function withDevice({ setting }: Loading): LoadOptions {
-  return { ...setting.given, device: setting.opened.openNext };
+  return { ...setting.given, device: () => setting.opened.openNext() };
 }
 
 /** The least that a rank has. */

@@ -15,8 +15,7 @@ import { prefixStore } from "../options/prefix_cache_options.ts";
 import { defaultModelPath } from "../package_root.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
-import { rankPlace } from "./rank_place.ts";
-import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
+import { asksForNodes, rankPlace } from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.

@@ -67,7 +67,6 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   if (options.disaggregationMode === "prefill") {
     await requireFreeAddress({ host: "127.0.0.1", port: options.disaggregationBootstrapPort });
   }
-  const { stderr } = context;
   const { stderr, startsProcesses = false } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
   for (const line of idleGroupOptions(options, startsProcesses)) log.line("info", line);
