@@ -9,11 +9,13 @@
  */
 
 import type { Configuration } from "../automaton/configurations.ts";
+import { EvenSubtrees } from "../masks/even_subtrees.ts";
 import type { GrammarVocabulary } from "../masks/grammar_vocabulary.ts";
 import { SEVERAL, type TokenTrie } from "../masks/token_trie.ts";
 import type { Position, Positions } from "./positions.ts";
 
-/** Last bytes of items, and the bracket that a list begins with. */
+/** The bracket that a list begins with, and with it the last bytes of items. */
+const BEFORE_LISTS: ReadonlySet<number> = new Set(new TextEncoder().encode("["));
 const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el['));
 
 /** Tokens that are followed between two chances to pause. */
@@ -22,7 +24,9 @@ const PIECE = 64;
 /** What has to be known of a trie to find the tokens that pass a sign. */
 interface SignPaths {
   /** Whether a byte before which a sign may stand is at the node or below it. */
-  readonly isOnPath: Uint8Array;
+  readonly toSigns: Uint8Array;
+  /** The same of the signs of lists alone: outside of lists no other one counts. */
+  readonly toLists: Uint8Array;
   /** Node above each node, or -1. */
   readonly parents: Int32Array;
 }
@@ -32,8 +36,9 @@ const signPathsOf = new WeakMap<TokenTrie, SignPaths>();
 export class DistinctMasks {
   readonly #positions: Positions;
   readonly #vocabulary: GrammarVocabulary;
-  /** Topmost trie nodes at which a sign stands. */
+  /** Topmost trie nodes at which a sign stands that counts within lists, and outside of them. */
   readonly #signs = new WeakMap<Configuration, readonly number[]>();
+  readonly #listSigns = new WeakMap<Configuration, readonly number[]>();
 
   constructor(positions: Positions, vocabulary: GrammarVocabulary) {
     this.#positions = positions;
@@ -47,8 +52,7 @@ export class DistinctMasks {
    * pass a sign are added.
    */
   *refine(position: Position, words: Uint32Array): Generator<void, void, void> {
-    const trie = this.#vocabulary.whole;
-    const signs = this.#signsOf(position.configuration, trie);
+    const signs = this.#signsOf(position);
     yield;
     if (mayLeadToRepeated(position)) {
       this.#leaveOutRepeated(position, { words, signs: new Set(signs) });
@@ -63,30 +67,44 @@ export class DistinctMasks {
     }
   }
 
-  #signsOf(configuration: Configuration, trie: TokenTrie): readonly number[] {
-    let signs = this.#signs.get(configuration);
+  #signsOf({ configuration, memory }: Position): readonly number[] {
+    const known = memory === undefined ? this.#listSigns : this.#signs;
+    let signs = known.get(configuration);
     if (signs === undefined) {
-      signs = this.#findSigns(configuration, trie);
-      this.#signs.set(configuration, signs);
+      signs = this.#findSigns(configuration, memory !== undefined);
+      known.set(configuration, signs);
     }
     return signs;
   }
 
-  #findSigns(start: Configuration, trie: TokenTrie): number[] {
+  #findSigns(start: Configuration, isInList: boolean): number[] {
     const { configurations } = this.#positions;
     const { classOf } = configurations.automaton;
-    const { isOnPath } = signPaths(trie);
+    const trie = this.#vocabulary.whole;
+    const { toSigns, toLists } = signPaths(trie);
+    const [isOnPath, before] = isInList ? [toSigns, BEFORE_SIGNS] : [toLists, BEFORE_LISTS];
     const { bytes, depths, ends, size } = trie;
+    const even = new EvenSubtrees({
+      configurations,
+      texts: trie.texts,
+      isMarked: (configuration) => this.#positions.hasSign(configuration),
+    });
     const path = [start];
     const found: number[] = [];
     for (let node = 0; node < size; ) {
       const depth = depths[node]!;
       const byte = bytes[node]!;
+      const isEven =
+        isInList && even.takes(path[depth - 1]!, node, { lead: byte, mayBeMarked: false });
+      if (isEven) {
+        node = ends[node]!;
+        continue;
+      }
       const next =
         isOnPath[node] === 1 ? configurations.step(path[depth - 1]!, classOf[byte]!) : null;
       if (next === null) {
         node = ends[node]!;
-      } else if (BEFORE_SIGNS.has(byte) && this.#positions.hasSign(next)) {
+      } else if (before.has(byte) && this.#positions.hasSign(next)) {
         found.push(node);
         node = ends[node]!;
       } else {
@@ -181,21 +199,23 @@ function signPaths(trie: TokenTrie): SignPaths {
   let paths = signPathsOf.get(trie);
   if (paths === undefined) {
     const { size, bytes, depths } = trie;
-    const isOnPath = new Uint8Array(size);
     const parents = new Int32Array(size);
     const above: number[] = [];
     for (let node = 0; node < size; node++) {
       const depth = depths[node]!;
-      parents[node] = above[depth - 1] ?? -1;
+      parents[node] = depth === 1 ? -1 : above[depth - 1]!;
       above[depth] = node;
-      if (depth === 1) parents[node] = -1;
     }
-    for (let node = size - 1; node >= 0; node--) {
-      if (BEFORE_SIGNS.has(bytes[node]!)) isOnPath[node] = 1;
-      const parent = parents[node]!;
-      if (isOnPath[node] === 1 && parent >= 0) isOnPath[parent] = 1;
-    }
-    paths = { isOnPath, parents };
+    const pathsTo = (found: ReadonlySet<number>): Uint8Array => {
+      const isOnPath = new Uint8Array(size);
+      for (let node = size - 1; node >= 0; node--) {
+        if (found.has(bytes[node]!)) isOnPath[node] = 1;
+        const parent = parents[node]!;
+        if (isOnPath[node] === 1 && parent >= 0) isOnPath[parent] = 1;
+      }
+      return isOnPath;
+    };
+    paths = { toSigns: pathsTo(BEFORE_SIGNS), toLists: pathsTo(BEFORE_LISTS), parents };
     signPathsOf.set(trie, paths);
   }
   return paths;

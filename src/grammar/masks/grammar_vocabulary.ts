@@ -75,6 +75,8 @@ export class GrammarVocabulary {
     this.whole = TokenTrie.of(tokens);
     this.short = this.whole.ofLengths(1, horizon);
     this.long = this.whole.ofLengths(horizon + 1, this.whole.maxDepth);
+    // Now, as no mask is to wait for it.
+    for (const trie of [this.whole, this.short, this.long]) trie.survey();
     this.horizons = { near: this.short.maxDepth, far: this.whole.maxDepth };
   }
 

@@ -161,7 +161,7 @@ export class TokenMasks {
     { trie, words }: { readonly trie: TokenTrie; readonly words: Uint32Array },
   ): Generator<void, void, void> {
     const behind = this.#configurations.behind(rule);
-    const walk = new TrieWalk({ configurations: this.#configurations, trie, words });
+    const walk = this.#walk(trie, words);
     for (const exit of exits) {
       const [from, to] = [exit + 1, trie.ends[exit]!];
       yield* walk.follow(behind, { from, to, depth: trie.depths[exit]! });
@@ -173,11 +173,11 @@ export class TokenMasks {
     const known = this.#cache.use(rules.get(trie));
     if (known !== undefined) return known;
     const words = new Uint32Array(this.#vocabulary.words);
-    const walk = yield* this.#addWalk(inside, trie, words);
-    const ends = walk.ends.filter((node) => trie.ends[node]! > node + 1);
-    const behind = ends.reduce((sum, node) => sum + trie.ends[node]! - node, 0);
-    const exits = behind > MAX_NODES_BEHIND ? undefined : Uint32Array.from(ends);
-    const mask = { words, exits, reach: walk.reach };
+    const walk = this.#walk(trie, words, MAX_NODES_BEHIND);
+    yield* walk.follow(inside, { from: 0, to: trie.size, depth: 0 });
+    const { ends, reach } = walk;
+    const exits = ends && Uint32Array.from(ends);
+    const mask = { words, exits, reach };
     rules.set(trie, this.#cache.add(mask, words.byteLength + (exits?.byteLength ?? 0)));
     return mask;
   }
@@ -186,9 +186,11 @@ export class TokenMasks {
     start: Configuration,
     trie: TokenTrie,
     words: Uint32Array,
-  ): Generator<void, TrieWalk, void> {
-    const walk = new TrieWalk({ configurations: this.#configurations, trie, words });
-    yield* walk.follow(start, { from: 0, to: trie.size, depth: 0 });
-    return walk;
+  ): Generator<void, void, void> {
+    yield* this.#walk(trie, words).follow(start, { from: 0, to: trie.size, depth: 0 });
+  }
+
+  #walk(trie: TokenTrie, words: Uint32Array, mostBehind?: number): TrieWalk {
+    return new TrieWalk({ configurations: this.#configurations, trie, words, mostBehind });
   }
 }

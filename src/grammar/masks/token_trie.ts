@@ -8,6 +8,8 @@
  * @module
  */
 
+import { SubtreeTexts } from "./subtree_texts.ts";
+
 /** One token: its id and its bytes. */
 export type TokenBytes = readonly [id: number, bytes: Uint8Array];
 
@@ -25,6 +27,7 @@ export class TokenTrie {
   /** Lists of tokens with the same bytes: list `-2 - i` where `tokens` says `i`. */
   readonly several: readonly (readonly number[])[];
   readonly maxDepth: number;
+  #texts: SubtreeTexts | undefined;
 
   private constructor(parts: TrieParts) {
     this.size = parts.bytes.length;
@@ -34,6 +37,17 @@ export class TokenTrie {
     this.tokens = parts.tokens;
     this.several = parts.several;
     this.maxDepth = parts.depths.reduce((most, depth) => Math.max(most, depth), 0);
+  }
+
+  /** What stands below its nodes. */
+  get texts(): SubtreeTexts {
+    return this.#texts ?? this.survey();
+  }
+
+  /** Finds out what stands below its nodes, which takes a while. */
+  survey(): SubtreeTexts {
+    this.#texts = new SubtreeTexts(this);
+    return this.#texts;
   }
 
   /** Tokens without bytes are left out: nothing would be said by them. */

@@ -1,0 +1,159 @@
+/**
+ * What stands below the nodes of a token trie, as sets of characters.
+ *
+ * Most tokens are text of letters that a string takes all alike, so a walk that knows what is below
+ * a node can take its whole subtree at once (`even_subtrees.ts`). Characters are told apart by their
+ * first bytes alone.
+ *
+ * @module
+ */
+import { SEVERAL, type TokenTrie } from "./token_trie.ts";
+
+/** Nodes of the smallest subtrees that are looked at as a whole. */
+const LEAST_NODES = 4;
+const NO_SET = -1;
+/** Of a node whose bytes are not the beginning of a text in UTF-8. */
+const BROKEN = -1;
+/** 32-bit words of a set of bytes. */
+export const BYTE_SET_WORDS = 8;
+
+/** Bytes that may come second in a character of several bytes. */
+export interface SecondBytes {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Bytes behind the first one of a character; -1 for bytes that begin none. */
+export function bytesBehind(lead: number): number {
+  if (lead < 0x80) return 0;
+  if (lead < 0xc2 || lead > 0xf4) return BROKEN;
+  return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+}
+
+export function secondBytes(lead: number): SecondBytes {
+  const from = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
+  const to = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
+  return { from, to };
+}
+
+export class SubtreeTexts {
+  /**
+   * For a node that begins a character: the set of the characters that stand behind this one in its
+   * subtree. -1 where that is small, or not all text.
+   */
+  readonly sets: Int32Array;
+  /** First bytes of the characters of each set: bit `b % 32` of word `b / 32`. */
+  readonly leads: readonly Uint32Array[];
+  /** Characters behind the node's own on the longest way through its subtree. */
+  readonly heights: Uint8Array;
+  /** Tokens in the order of their nodes. */
+  readonly tokens: Int32Array;
+  /** Tokens in front of each node; one more entry than nodes. */
+  readonly before: Uint32Array;
+
+  constructor(trie: TokenTrie) {
+    const { sets, leads, heights } = new Survey(trie);
+    this.sets = sets;
+    this.leads = leads;
+    this.heights = heights;
+    const before = new Uint32Array(trie.size + 1);
+    const tokens: number[] = [];
+    for (let node = 0; node < trie.size; node++) {
+      before[node] = tokens.length;
+      const token = trie.tokens[node]!;
+      if (token >= 0) tokens.push(token);
+      else if (token <= SEVERAL) {
+        for (const one of trie.several[SEVERAL - token]!) tokens.push(one);
+      }
+    }
+    before[trie.size] = tokens.length;
+    this.before = before;
+    this.tokens = Int32Array.from(tokens);
+  }
+}
+
+/** One look at all nodes from back to front, which is from below to above. */
+class Survey {
+  readonly sets: Int32Array;
+  readonly heights: Uint8Array;
+  readonly leads: Uint32Array[] = [];
+  readonly #trie: TokenTrie;
+  /** Bytes that the character of each node still lacks; `BROKEN` where there is none. */
+  readonly #lacking: Int8Array;
+  /** Sets by a hash of theirs. */
+  readonly #numbers = new Map<number, number[]>();
+  // Of the nodes below the current one, by depth: their first bytes, characters, whether all is text.
+  readonly #below: Uint32Array;
+  readonly #height: Uint8Array;
+  readonly #isText: Uint8Array;
+
+  constructor(trie: TokenTrie) {
+    this.#trie = trie;
+    this.#lacking = lackingBytes(trie);
+    this.sets = new Int32Array(trie.size).fill(NO_SET);
+    this.heights = new Uint8Array(trie.size);
+    const depths = trie.maxDepth + 2;
+    this.#below = new Uint32Array(depths * BYTE_SET_WORDS);
+    this.#height = new Uint8Array(depths);
+    this.#isText = new Uint8Array(depths).fill(1);
+    for (let node = trie.size - 1; node >= 0; node--) this.#look(node);
+  }
+
+  #look(node: number): void {
+    const depth = this.#trie.depths[node]!;
+    const lead = this.#trie.bytes[node]!;
+    const lacking = this.#lacking[node]!;
+    const isText = lacking !== BROKEN && this.#isText[depth + 1] === 1;
+    // What lacks as many bytes as its last byte asks for is the first byte of a character.
+    const begins = lacking === bytesBehind(lead);
+    if (isText && begins && this.#trie.ends[node]! - node >= LEAST_NODES) {
+      this.sets[node] = this.#number(depth + 1);
+      this.heights[node] = this.#height[depth + 1]!;
+    }
+    const [from, to] = [(depth + 1) * BYTE_SET_WORDS, depth * BYTE_SET_WORDS];
+    for (let word = 0; word < BYTE_SET_WORDS; word++)
+      this.#below[to + word]! |= this.#below[from + word]!;
+    if (begins) this.#below[to + (lead >>> 5)]! |= 1 << (lead & 31);
+    const height = Math.min(this.#height[depth + 1]! + (begins ? 1 : 0), 255);
+    this.#height[depth] = Math.max(this.#height[depth]!, height);
+    if (!isText) this.#isText[depth] = 0;
+    this.#below.fill(0, from, from + BYTE_SET_WORDS);
+    this.#height[depth + 1] = 0;
+    this.#isText[depth + 1] = 1;
+  }
+
+  #number(depth: number): number {
+    const words = this.#below.subarray(depth * BYTE_SET_WORDS, (depth + 1) * BYTE_SET_WORDS);
+    let hash = 0;
+    for (const word of words) hash = Math.imul(hash ^ word, 0x9e3779b1) ^ (hash >>> 15);
+    const alike = this.#numbers.get(hash);
+    const known = alike?.find((set) => this.leads[set]!.every((word, i) => word === words[i]));
+    if (known !== undefined) return known;
+    const number = this.leads.push(words.slice()) - 1;
+    if (alike === undefined) this.#numbers.set(hash, [number]);
+    else alike.push(number);
+    return number;
+  }
+}
+
+function lackingBytes({ size, bytes, depths, maxDepth }: TokenTrie): Int8Array {
+  const lacking = new Int8Array(size);
+  /** Of the nodes on the way to the current one. */
+  const path = new Int8Array(maxDepth + 1);
+  const way = new Uint8Array(maxDepth + 1);
+  for (let node = 0; node < size; node++) {
+    const [depth, byte] = [depths[node]!, bytes[node]!];
+    const open = path[depth - 1]!;
+    const before = way[depth - 1]!;
+    way[depth] = byte;
+    if (open === BROKEN) path[depth] = BROKEN;
+    else if (open === 0) path[depth] = bytesBehind(byte);
+    else {
+      const isSecond = before >= 0xc0;
+      const { from, to } = isSecond ? secondBytes(before) : { from: 0x80, to: 0xbf };
+      path[depth] = byte >= from && byte <= to ? open - 1 : BROKEN;
+    }
+    lacking[node] = path[depth]!;
+  }
+  return lacking;
+}

@@ -1,0 +1,121 @@
+/** Subtrees of the trie that are taken whole: masks are those of tokens followed one by one. */
+import { describe, expect, test } from "vitest";
+import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
+import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import { type Grammar, grammarOf } from "../../../src/grammar/expression.ts";
+import { EvenSubtrees } from "../../../src/grammar/masks/even_subtrees.ts";
+import { MaskCache } from "../../../src/grammar/masks/mask_cache.ts";
+import { bytesBehind } from "../../../src/grammar/masks/subtree_texts.ts";
+import { TokenMasks } from "../../../src/grammar/masks/token_masks.ts";
+import { TokenTrie } from "../../../src/grammar/masks/token_trie.ts";
+import { parseRegex } from "../../../src/grammar/regex/parse_regex.ts";
+import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
+import { randomSource } from "../samples/random_grammar.ts";
+import { smallVocabulary, tokensByStepping, tokensOf } from "../samples/small_vocabulary.ts";
+
+/** Few characters of every length, so that tokens share beginnings and subtrees are large. */
+const CHARACTERS = [..."aabbc1é中߿ࠀ😀", " ", '"', "\\", "\n"];
+const random = randomSource(77);
+const texts = Array.from({ length: 4000 }, () =>
+  Array.from(
+    { length: 1 + random.below(7) },
+    () => CHARACTERS[random.below(CHARACTERS.length)]!,
+  ).join(""),
+);
+const encoder = new TextEncoder();
+/** Some end or begin within a character, and some have bytes that UTF-8 has not. */
+const cut = texts.slice(0, 600).map((text, i) => {
+  const bytes = encoder.encode(text);
+  return i % 3 === 0 ? bytes.subarray(1) : bytes.subarray(0, -1);
+});
+const broken = [
+  "\xff",
+  "a\xc0\x80",
+  "a\xed\xa0\x80",
+  "ab\xf4\x90\x80\x80",
+  "b\xe4a",
+  "a\xe0\x9fa",
+].map((text) => Uint8Array.from(text, (character) => character.charCodeAt(0)));
+const tokens = [
+  ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+  ...[...cut, ...broken].filter(({ length }) => length > 0),
+  ...texts,
+];
+const vocabulary = smallVocabulary({ tokens, horizon: 6 });
+
+const regex = (source: string) => grammarOf(parseRegex(source));
+const schema = (value: unknown) => jsonSchemaGrammar(JSON.stringify(value));
+
+const GRAMMARS: Readonly<Record<string, Grammar>> = {
+  "any text": regex("[\\s\\S]*"),
+  "text behind which there is more": regex("[a-c1]*(!|aa1)"),
+  "a pattern that two characters take on and back": regex("([^b]|b[^c])*"),
+  "text that may end everywhere": regex("[a-cé]+( [a-c]+)*"),
+  "characters of one length": regex("[^\\x00-\\x7f]{3,}a"),
+  "some of the characters with one first byte": regex("[ࠀ-ࢿ中a]*"),
+  "places that differ by what came first": regex("(a.*b|b.*a|[^ab].*1)"),
+  "more places than are looked at": regex("[ab]*a[ab]{5}"),
+  "counted text": regex("[^1]{2,9}"),
+  "a string": schema({ type: "string" }),
+  "a string of bounds": schema({ type: "string", minLength: 2, maxLength: 5 }),
+  "a string with a pattern": schema({ type: "string", pattern: "a.*c" }),
+  "open keys": schema({ type: "object", properties: { ab: true, b: { type: "string" } } }),
+  "items that differ": schema({ type: "array", items: { type: "string" }, uniqueItems: true }),
+};
+
+describe.each(Object.entries(GRAMMARS))("%s", (_, grammar) => {
+  test("has the masks of tokens that are followed one by one", () => {
+    const configurations = new Configurations(compileAutomaton(grammar), {
+      horizons: vocabulary.horizons,
+    });
+    const masks = new TokenMasks({ configurations, vocabulary, cache: new MaskCache(2 ** 30) });
+    const draws = randomSource(5);
+    for (let walk = 0; walk < 4; walk++) {
+      let at = configurations.start;
+      for (let step = 0; step < 7; step++) {
+        configurations.begin();
+        const making = masks.make(at);
+        let made = making.next();
+        while (made.done !== true) made = making.next();
+        const allowed = tokensOf(made.value);
+        expect(allowed).toEqual(tokensByStepping(vocabulary, configurations, at));
+        if (allowed.length === 0) break;
+        at = configurations.follow(at, vocabulary.bytes(allowed[draws.below(allowed.length)]!)!)!;
+      }
+    }
+  });
+});
+
+test("a subtree is taken where no token of it fails, and marked places are looked for in it", () => {
+  const trie = TokenTrie.of(
+    ["a", "ab", "aba", "abb", "aé", "b", "ba", "bb1", "bb"].map(
+      (text, i) => [i, encoder.encode(text)] as const,
+    ),
+  );
+  const configurations = new Configurations(compileAutomaton(regex("[^1]*1|[ab]+")));
+  const node = (lead: string) =>
+    [...trie.bytes.keys()].find(
+      (i) => trie.depths[i] === 1 && trie.bytes[i] === lead.charCodeAt(0),
+    )!;
+  const takes = (lead: string, isMarked: boolean) =>
+    new EvenSubtrees({
+      configurations,
+      texts: trie.texts,
+      isMarked: ({ accepting }) => accepting,
+    }).takes(configurations.start, node(lead), { lead: lead.charCodeAt(0), mayBeMarked: isMarked });
+  expect([takes("a", true), takes("a", false)]).toEqual([true, false]);
+  // Behind "b" a text may go on by "1" and by nothing then, which is no even subtree though "bb1" fits.
+  expect(takes("b", true)).toBe(false);
+  const closed = new Configurations(compileAutomaton(regex("[ab]{1,2}")));
+  const even = new EvenSubtrees({
+    configurations: closed,
+    texts: trie.texts,
+    isMarked: () => false,
+  });
+  expect(even.takes(closed.start, node("a"), { lead: 97, mayBeMarked: true })).toBe(false);
+});
+
+test("what begins a character, and how many bytes follow", () => {
+  const behind = [0x00, 0x7f, 0x80, 0xbf, 0xc1, 0xc2, 0xdf, 0xe0, 0xef, 0xf0, 0xf4, 0xf5, 0xff];
+  expect(behind.map(bytesBehind)).toEqual([0, 0, -1, -1, -1, 1, 1, 2, 2, 3, 3, -1, -1]);
+});
