@@ -141,6 +141,16 @@ export class GrammarMatcher {
     return copy;
   }
 
+  /** A sequence that begins where this one stands, and so cannot take back what came before. */
+  branch(): GrammarMatcher {
+    return new GrammarMatcher(this.#parts, [this.#position]);
+  }
+
+  /** The same object for all sequences of the grammar that stand in one place of it. */
+  get place(): object {
+    return this.#here;
+  }
+
   /**
    * The text that must follow, up to the first choice, in whole characters. It may be spelled by
    * other tokens than the model would choose.

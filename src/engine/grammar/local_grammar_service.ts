@@ -17,6 +17,7 @@ import type {
   GrammarSession,
   NextTokens,
 } from "./grammar_service.ts";
+import { Lookout } from "./lookout.ts";
 
 /** Milliseconds of work before other work of the thread gets a turn. */
 export const SLICE_MS = 2;
@@ -29,6 +30,8 @@ export interface LocalGrammarOptions {
   readonly othersTurn?: (() => Promise<void>) | undefined;
   /** Bytes of the grammars that sessions hold together. Default 512 MiB. */
   readonly maxHeldBytes?: number | undefined;
+  /** Whether masks are made before they are asked for. Default: not, as the thread has other work. */
+  readonly foresees?: boolean | undefined;
 }
 
 const timersTurn = () => new Promise<void>((resolve) => setTimeout(resolve));
@@ -40,12 +43,18 @@ export class LocalGrammarService implements GrammarService {
   #compiler: GrammarCompiler | undefined;
   /** Grammars that there is a session of, or was. */
   readonly #known = new WeakSet<CompiledGrammar>();
+  readonly #lookout: Lookout | undefined;
 
   /** @param createCompiler Called for the first constraint: preparing a vocabulary takes a while. */
   constructor(
     createCompiler: () => GrammarCompiler,
-    { othersTurn = timersTurn, maxHeldBytes = MAX_HELD_BYTES }: LocalGrammarOptions = {},
+    {
+      othersTurn = timersTurn,
+      maxHeldBytes = MAX_HELD_BYTES,
+      foresees = false,
+    }: LocalGrammarOptions = {},
   ) {
+    this.#lookout = foresees ? new Lookout(othersTurn) : undefined;
     this.#createCompiler = createCompiler;
     this.#othersTurn = othersTurn;
     this.#memory = new GrammarMemory(maxHeldBytes);
@@ -69,11 +78,13 @@ export class LocalGrammarService implements GrammarService {
       },
       words: this.#compiler.words,
       othersTurn: this.#othersTurn,
+      lookout: this.#lookout,
     });
   }
 
   close(): void {
     this.#compiler = undefined;
+    this.#lookout?.close();
   }
 }
 
@@ -86,6 +97,7 @@ interface LocalSessionOptions {
   readonly compilation: GrammarCompilation;
   /** 32-bit words of a mask. */
   readonly words: number;
+  readonly lookout: Lookout | undefined;
 }
 
 class LocalGrammarSession implements GrammarSession {
@@ -106,6 +118,7 @@ class LocalGrammarSession implements GrammarSession {
     parents: readonly number[] = chainParents(drafts.length),
   ): NextTokens | Promise<NextTokens> {
     this.#options.checkMemory();
+    this.#options.lookout?.leave(this);
     for (const token of tokens) {
       if (this.#matcher.accept(token)) continue;
       throw new GrammarError(`Cannot go on: the grammar does not allow token ${token} here`);
@@ -128,6 +141,7 @@ class LocalGrammarSession implements GrammarSession {
     const { mustEnd } = this.#matcher;
     const forcedText = this.#matcher.forcedText();
     const next = { mask, mustEnd, forcedText };
+    if (!mustEnd) this.#options.lookout?.watch(this, this.#matcher, this.#options.words);
     return drafts.tokens.length === 0 ? next : { ...next, ...this.#draftMasks(drafts) };
   }
 
@@ -185,6 +199,7 @@ class LocalGrammarSession implements GrammarSession {
 
   close(): void {
     if (!this.#isClosed) this.#options.leave();
+    this.#options.lookout?.leave(this);
     this.#isClosed = true;
   }
 }

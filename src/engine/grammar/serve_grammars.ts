@@ -56,7 +56,10 @@ class GrammarServer {
   take(call: GrammarCall): void {
     switch (call.type) {
       case "model":
-        this.#service = localGrammarService(unflattened(call.model), this.#options);
+        this.#service = localGrammarService(unflattened(call.model), {
+          foresees: true,
+          ...this.#options,
+        });
         break;
       case "open":
         this.#opening.set(call.session, call);

@@ -75,7 +75,7 @@ test("a mask that takes long is made in turns, in which others are answered, unt
   await ask(advance(1), advance(3));
   while (!answers.includes("next 3")) expect(await turn()).toBe(true);
   expect(answers).toEqual(["next 3"]);
-  await ask({ type: "close", session: 1 });
+  await ask({ type: "close", session: 1 }, { type: "close", session: 3 });
   await turn();
   expect(await turn()).toBe(false);
   expect(answers).toEqual(["next 3", "failed 1"]);
@@ -90,4 +90,19 @@ test("a constraint whose sequence has left is not compiled any more", async () =
   await ask({ type: "close", session: 2 }, { type: "close", session: 1 });
   while (await turn());
   expect(answers).toEqual(["opened 3"]);
+});
+
+test("masks of what may come next are made while nobody waits for one", async () => {
+  const { ask, turn, answers } = server();
+  await ask(model, open(1, `x${heavyPattern("3")}`));
+  await turn();
+  await ask(advance(1));
+  while (await turn());
+  // Behind "x" stands a mask that takes many turns, and now takes none.
+  await ask(advance(1, byteTokens("x")));
+  expect(answers.at(-1)).toBe("next 1");
+  // What it prepares for ends with the session.
+  await ask({ type: "close", session: 1 });
+  await turn();
+  expect(await turn()).toBe(false);
 });

@@ -23,6 +23,7 @@ export const NEVER_FAIL: readonly string[] = [
   "src/engine/remote/serve_engine.ts: await Promise.all(begun);",
   "src/engine/step/steps_in_flight.ts: await Promise.allSettled(left.map(({ tokens }) => tokens));",
   // The turn of others in the thread of grammars, which ends with it.
+  "src/engine/grammar/lookout.ts: await this.#othersTurn();",
   "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
   // Whether a device is lost, and that another is there: neither tells of a failure.
   "src/engine/images/image_reader.ts: if (!(await this.#device.isLost())) throw error;",
