@@ -14,6 +14,15 @@ export const JSON_ORDERS = ["any", "schema"] as const;
 
 export type JsonOrder = (typeof JSON_ORDERS)[number];
 
+/**
+ * What becomes of text that a constraint leaves no choice about: "forced" takes tokens that are the
+ * only allowed ones without a step, "retokenize" all of the text in the tokens that the tokenizer
+ * would write it with, "off" takes every token from a step.
+ */
+export const JSON_JUMPS = ["forced", "retokenize", "off"] as const;
+
+export type JsonJump = (typeof JSON_JUMPS)[number];
+
 /** How a model writes down its thoughts. */
 export interface Thinking {
   /** What they stand between, special tokens by their names. */

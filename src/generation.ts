@@ -243,6 +243,8 @@ export interface GenerationChunk {
   readonly queueSeconds?: number;
   /** Of the request's constraint, on the chunk that says it is accepted. */
   readonly compilation?: GrammarCompilation;
+  /** On the last chunk of a constrained answer: tokens of it that took no step. */
+  readonly forcedTokens?: number;
   /** On the last chunk, where the engine speculates. */
   readonly speculation?: SpeculationFigures;
   /** Set on the last chunk only. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { JsonJump } from "../constraint.ts";
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
@@ -37,6 +38,8 @@ export interface LocalRequest extends GenerationRequest, PageRoutes {
 /** What all sequences of an engine are made with. */
 export interface SequenceSetting {
   readonly text: TextModel;
+  /** What sequences take without a step where a grammar leaves no choice. */
+  readonly jsonJump: JsonJump;
   /** Spells text that a grammar forces as the tokenizer would. */
   readonly spelling: Spelling;
   readonly model: ModelDescription;
@@ -137,8 +140,9 @@ function createSequence(
       constraint &&
       new SequenceGrammar({
         vocabularySize,
-        // Every log-probability comes from a step.
-        spelling: request.logprobs === undefined ? context.spelling : undefined,
+        // Every log-probability comes from a step, and processors see the logits of every one.
+        jump: request.logprobs || request.logitProcessors?.length ? "off" : context.jsonJump,
+        spelling: context.spelling,
         onKnown: context.onMaskKnown,
       }),
     thinkingLimit: thinkingLimitOf(request, { ...text, vocabularySize }),

@@ -148,6 +148,7 @@ export class Engine implements GenerationEngine {
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
+      jsonJump: resolved.jsonJump,
       spelling: spellingOf(text, texts),
       model: this.model,
       allowAutoTruncate,

@@ -6,7 +6,7 @@
 import type { MatrixKernels } from "../../kernels/linear/matrix_class.ts";
 import type { CacheDtype } from "../cache/kv_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
-import type { JsonOrder, JsonUnknown } from "../constraint.ts";
+import type { JsonJump, JsonOrder, JsonUnknown } from "../constraint.ts";
 import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backend_names.ts";
@@ -253,6 +253,12 @@ export interface EngineOptions {
    * order of `properties`, all others behind them. Default "any".
    */
   readonly jsonOrder?: JsonOrder | undefined;
+  /**
+   * What constrained answers take without a step: "forced" tokens that are the only allowed ones,
+   * which are the same as those of steps; "retokenize" all text that must follow, in the tokenizer's
+   * tokens; "off" none. Answers with log-probabilities or logit processors take none. Default "forced".
+   */
+  readonly jsonJump?: JsonJump | undefined;
   /** Text of a chat template that replaces the checkpoint's. */
   readonly chatTemplate?: string | undefined;
   /**

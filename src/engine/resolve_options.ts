@@ -4,7 +4,7 @@
  * @module
  */
 import type { CacheDtype } from "../cache/kv_cache.ts";
-import { JSON_ORDERS, JSON_UNKNOWN } from "../constraint.ts";
+import { JSON_JUMPS, JSON_ORDERS, JSON_UNKNOWN, type JsonJump } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/constraints/backend_names.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
@@ -37,6 +37,7 @@ export interface ResolvedOptions extends ResolvedDrafts {
   /** Ascending; empty for none. */
   readonly decodeBuckets: readonly number[];
   readonly grammarBackend: GrammarBackend;
+  readonly jsonJump: JsonJump;
   readonly json: JsonSchemaOptions;
   readonly prefixCache: boolean;
   readonly prefixStore: ReturnType<typeof requirePrefixStore> | undefined;
@@ -189,6 +190,7 @@ function resolveNumerics(options: EngineOptions) {
 function resolveGrammars(options: EngineOptions) {
   return {
     grammarBackend: requireBackend(options.grammarBackend),
+    jsonJump: requireName("jsonJump", options.jsonJump ?? "forced", JSON_JUMPS),
     json: {
       maxWhitespace:
         options.jsonWhitespace === undefined

@@ -244,6 +244,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   jsonDialect: () => json.dialect(first, second),
   jsonUnknown: () => json.unknown(first, second),
   jsonOrder: () => json.order(first, second),
+  jsonJump: () => json.jump(first, second),
   memFractionStatic: () => first.sees(/of 2\.00 GiB/),
   deviceMemory: () => first.sees(/device: 4\.00 GiB/),
   kvCacheDtype: () => echoed(first, "kv_cache_dtype", "auto"),

@@ -19,6 +19,8 @@ export interface NextTokens {
   readonly mustEnd: boolean;
   /** Text that must follow, in whole characters; often empty. */
   readonly forcedText: string;
+  /** Tokens that come next as each is the only one that may; no end token. Default none. */
+  readonly forcedTokens?: readonly number[];
   /**
    * Masks behind those of the drafts that were asked about that are allowed, and whose masks are found
    * without much work. Default none.

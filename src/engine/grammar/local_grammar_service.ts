@@ -18,6 +18,7 @@ import type {
   NextTokens,
 } from "./grammar_service.ts";
 import { Lookout } from "./lookout.ts";
+import { onlyToken } from "./mask_bits.ts";
 
 /** Milliseconds of work before other work of the thread gets a turn. */
 export const SLICE_MS = 2;
@@ -140,9 +141,28 @@ class LocalGrammarSession implements GrammarSession {
     const mask = this.#mask();
     const { mustEnd } = this.#matcher;
     const forcedText = this.#matcher.forcedText();
-    const next = { mask, mustEnd, forcedText };
+    const forcedTokens = this.#forcedTokens(mask);
+    const next = { mask, mustEnd, forcedText, ...(forcedTokens.length > 0 && { forcedTokens }) };
     if (!mustEnd) this.#options.lookout?.watch(this, this.#matcher, this.#options.words);
     return drafts.tokens.length === 0 ? next : { ...next, ...this.#draftMasks(drafts) };
+  }
+
+  /** In one slice, from where the mask is known: what takes longer is asked again from further on. */
+  #forcedTokens(mask: Uint32Array): readonly number[] {
+    const until = performance.now() + SLICE_MS;
+    const { length } = this.#matcher;
+    const forced: number[] = [];
+    let here = mask;
+    for (;;) {
+      const token = onlyToken(here);
+      if (token === undefined || forced.length === MOST_FORCED || !this.#tries(token)) break;
+      if (this.#matcher.isFinished) break;
+      forced.push(token);
+      if (!this.#matcher.prepareMask(until)) break;
+      here = this.#mask();
+    }
+    this.#matcher.rollback(this.#matcher.length - length);
+    return forced;
   }
 
   #mask(): Uint32Array {
@@ -203,6 +223,9 @@ class LocalGrammarSession implements GrammarSession {
     this.#isClosed = true;
   }
 }
+
+/** Tokens that are looked ahead for; more are found from there on. */
+const MOST_FORCED = 64;
 
 /** The service of a model. */
 export function localGrammarService(

@@ -2,16 +2,21 @@
  * The grammar that a sequence's text must match: which tokens may come next, as soon as that is
  * known.
  *
- * Text that must follow is not left to the model: where it is spelled by the same tokens in front of
- * what is there already, those are taken without a step.
+ * What must follow is not left to the model. A token that is the only one that may come is taken
+ * without a step: the model could draw no other one. Where a caller wants more (`retokenize`), so is
+ * text that must follow, in the tokens that the tokenizer writes it with, if it writes what is there
+ * already as it stands; the model might have spelled it by others.
  *
  * @module
  */
+
+import type { JsonJump } from "../../constraint.ts";
 import type { GrammarCompilation } from "../../generation.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { chainParents, keepNodes } from "../../speculation/draft_nodes.ts";
 import type { GrammarService, GrammarSession, NextTokens } from "./grammar_service.ts";
+import { isEmpty, onlyToken } from "./mask_bits.ts";
 
 /** Completion tokens that forced text is spelled together with. */
 export const SPELLED_TOGETHER = 8;
@@ -27,7 +32,9 @@ export interface Spelling {
 export interface SequenceGrammarOptions {
   /** Tokens whose bits a mask has; a service may know of more. */
   readonly vocabularySize: number;
-  /** Spells text as tokens, and back. Absent where every token has to be sampled. */
+  /** What is taken without a step. Default nothing. */
+  readonly jump?: JsonJump | undefined;
+  /** Spells text as tokens, and back, for "retokenize". */
   readonly spelling?: Spelling | undefined;
   /** Called when more is known, unless `advance` has returned it. */
   readonly onKnown: () => void;
@@ -39,6 +46,8 @@ export interface GrammarState {
   readonly forced: readonly number[];
   /** Nothing but an end token may follow. */
   readonly mustEnd: boolean;
+  /** The only end token that may, where it may be taken without a step. */
+  readonly endToken?: number | undefined;
   /** The numbers of drafts that the grammar allows, and behind which it knows what may come. */
   readonly drafts: readonly number[];
 }
@@ -124,7 +133,8 @@ export class SequenceGrammar {
         return own !== undefined && !isEmpty(own);
       });
       this.#masks = [mask, ...kept.map((draft) => known.get(draft)!.subarray(0, words))];
-      take({ forced, mustEnd: next.mustEnd, drafts: kept });
+      const endToken = next.mustEnd && this.#jumps ? onlyToken(mask) : undefined;
+      take({ forced, mustEnd: next.mustEnd, endToken, drafts: kept });
     };
     const spell = (next: NextTokens): Promise<void> | undefined => {
       const forced = this.#spell(completion, next);
@@ -144,6 +154,11 @@ export class SequenceGrammar {
     }
   }
 
+  get #jumps(): boolean {
+    const { jump = "off" } = this.#options;
+    return jump !== "off";
+  }
+
   close(): void {
     this.#leaving.abort();
     this.#masks = [];
@@ -151,22 +166,34 @@ export class SequenceGrammar {
     this.#session = undefined;
   }
 
-  /** Tokens of the forced text but its last one, which may be joined with what comes behind it. */
+  /** Tokens that are taken without a step. */
   #spell(
     completion: readonly number[],
-    { forcedText }: NextTokens,
+    { forcedText, forcedTokens = [] }: NextTokens,
   ): readonly number[] | Promise<readonly number[]> {
-    const { spelling } = this.#options;
-    if (this.#isClosed || spelling === undefined || forcedText === "") return [];
-    const before = completion.slice(-SPELLED_TOGETHER);
-    const behind = (tokens: readonly number[]): readonly number[] => {
-      if (before.some((token, i) => tokens[i] !== token)) return [];
-      const forced = tokens.slice(before.length, -1);
-      return forced.some((token) => spelling.isSpecial(token)) ? [] : forced;
-    };
-    const tokens = spelling.encode(spelling.decode(before) + forcedText);
-    return tokens instanceof Promise ? tokens.then(behind) : behind(tokens);
+    const { jump, spelling, vocabularySize } = this.#options;
+    if (this.#isClosed || !this.#jumps) return [];
+    // A service may know of tokens that the model has no logits for.
+    const unknown = forcedTokens.findIndex((token) => token >= vocabularySize);
+    const forced = unknown < 0 ? forcedTokens : forcedTokens.slice(0, unknown);
+    if (jump !== "retokenize" || spelling === undefined || forcedText === "") return forced;
+    const spelled = respell(completion.slice(-SPELLED_TOGETHER), forcedText, spelling);
+    const longer = (tokens: readonly number[]) => (tokens.length > 0 ? tokens : forced);
+    return spelled instanceof Promise ? spelled.then(longer) : longer(spelled);
   }
 }
 
-const isEmpty = (mask: Uint32Array): boolean => mask.every((word) => word === 0);
+/** Tokens of the forced text but its last one, which may be joined with what comes behind it. */
+function respell(
+  before: readonly number[],
+  forcedText: string,
+  spelling: Spelling,
+): readonly number[] | Promise<readonly number[]> {
+  const behind = (tokens: readonly number[]): readonly number[] => {
+    if (before.some((token, i) => tokens[i] !== token)) return [];
+    const forced = tokens.slice(before.length, -1);
+    return forced.some((token) => spelling.isSpecial(token)) ? [] : forced;
+  };
+  const tokens = spelling.encode(spelling.decode(before) + forcedText);
+  return tokens instanceof Promise ? tokens.then(behind) : behind(tokens);
+}

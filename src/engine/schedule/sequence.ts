@@ -277,12 +277,11 @@ export class Sequence {
     });
   }
 
-  #obey({ forced, mustEnd, drafts }: GrammarState): void {
+  #obey({ forced, mustEnd, endToken, drafts }: GrammarState): void {
     this.drafting?.keep(drafts);
     for (const token of forced) {
       if (this.finish !== null) break;
-      this.forced += 1;
-      this.#take(token);
+      this.#force(token);
     }
     if (forced.length > 0) {
       this.#follow(forced);
@@ -290,10 +289,20 @@ export class Sequence {
     }
     const { eosTokenIds, sampling } = this.#options;
     const mayEnd = eosTokenIds.size > 0 && this.completionLength >= sampling.minNewTokens;
-    if (!mustEnd || mayEnd || this.finish !== null) return;
+    if (!mustEnd || this.finish !== null) return;
+    if (mayEnd) {
+      if (endToken !== undefined && eosTokenIds.has(endToken)) this.#force(endToken);
+      return;
+    }
     // Complete, but no end token can be sampled to say so.
     this.finish = { type: "stop", matched: this.tokens.at(-1)! };
     this.#emit(this.#stop.flush(), []);
+  }
+
+  /** Takes a token that no step has drawn. */
+  #force(token: number): void {
+    this.forced += 1;
+    this.#take(token);
   }
 
   /** Appends a token, decides whether the sequence ends, and passes on its text. */
@@ -363,6 +372,7 @@ export class Sequence {
       ...this.#takeQueueSeconds(),
       ...(compilation !== undefined && { compilation }),
       ...(logprobBytes !== undefined && { logprobBytes }),
+      ...(this.finish !== null && this.grammar && { forcedTokens: this.forced }),
       ...(this.finish !== null && this.drafting && { speculation: this.drafting.figures }),
       finish: this.finish,
     });

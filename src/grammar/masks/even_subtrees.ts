@@ -35,7 +35,16 @@ export interface EvenSubtreesOptions {
 const NO_RUN: Run = { length: 0, isWhole: true, untilMarked: Number.POSITIVE_INFINITY };
 
 /** Sets whose characters were found not to lead far enough, until no other one is tried. */
-const MOST_FAILURES = 256;
+const MOST_FAILURES = 32;
+
+/** Subtrees that were not taken, until no other one is tried; each that is makes up for some. */
+const MOST_MISSES = 4096;
+const MISSES_FOR_ONE = 16;
+
+interface Place {
+  readonly lead: number;
+  readonly mayBeMarked: boolean;
+}
 
 /** Behind the first character of a subtree. */
 interface Wanted {
@@ -54,6 +63,7 @@ export class EvenSubtrees {
   readonly #known = new Map<Configuration, Map<number, Targets>>();
   readonly #runs = new Map<Configuration, Map<number, Run>>();
   #failures = 0;
+  #misses = 0;
 
   constructor(options: EvenSubtreesOptions) {
     this.#options = options;
@@ -72,14 +82,17 @@ export class EvenSubtrees {
    * @param lead The node's byte.
    * @param mayBeMarked Whether marked places are of no interest.
    */
-  takes(
-    here: Configuration,
-    node: number,
-    { lead, mayBeMarked }: { readonly lead: number; readonly mayBeMarked: boolean },
-  ): boolean {
+  takes(here: Configuration, node: number, { lead, mayBeMarked }: Place): boolean {
+    const { sets } = this.#options.texts;
+    if (sets[node]! < 0 || this.#misses >= MOST_MISSES) return false;
+    const isEven = this.#isEven(here, node, { lead, mayBeMarked });
+    this.#misses += isEven ? -MISSES_FOR_ONE : 1;
+    return isEven;
+  }
+
+  #isEven(here: Configuration, node: number, { lead, mayBeMarked }: Place): boolean {
     const { sets, heights } = this.#options.texts;
     const set = sets[node]!;
-    if (set < 0) return false;
     const height = heights[node]!;
     if (lead < FIRST_LONG) {
       const next = this.#search.step(here, lead);

@@ -69,12 +69,13 @@ class LoggedRequest implements RequestObserver {
 
   #figures(): object {
     const { requestId, promptTokens, cachedTokens, completionTokens } = this.#course;
-    const { timeToFirstToken, throughput, seconds } = this.#course;
+    const { forcedTokens, timeToFirstToken, throughput, seconds } = this.#course;
     return {
       rid: requestId ?? this.#request.requestId ?? null,
       prompt_tokens: promptTokens,
       cached_tokens: cachedTokens,
       completion_tokens: completionTokens,
+      ...(forcedTokens !== undefined && { forced_tokens: forcedTokens }),
       ...(timeToFirstToken !== undefined && { ttft: milliseconds(timeToFirstToken) }),
       ...(throughput !== undefined && { tokens_per_second: Math.round(10 * throughput) / 10 }),
       e2e_latency: milliseconds(seconds),

@@ -86,6 +86,10 @@ function requestCounters(make: MetricMaker) {
       "Prompt tokens of requests that were computed.",
     ),
     generationTokens: make.counter("generation_tokens_total", "Tokens that were generated."),
+    forcedTokens: make.counter(
+      "forced_tokens_total",
+      "Tokens of constrained answers that took no step.",
+    ),
     cachedTokens: make.counter("cached_tokens_total", "Prompt tokens that the cache had."),
     requests: make.counter("num_requests_total", "Requests that have ended, in whatever way."),
     constrained: make.counter(
@@ -197,6 +201,7 @@ export class MeasuredRequest implements RequestObserver {
     }
     metrics.requests.inc();
     if (this.#isConstrained) metrics.constrained.inc();
+    metrics.forcedTokens.inc(this.#course.forcedTokens ?? 0);
     if (outcome.type === "aborted") metrics.aborted.inc();
     if (outcome.type === "failed") metrics.failed.inc({ code: codeOf(outcome.error) });
     if (outcome.type !== "finished") return;

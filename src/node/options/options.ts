@@ -6,7 +6,7 @@
  */
 
 import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
-import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
+import { JSON_JUMPS, JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
@@ -204,6 +204,16 @@ export const ENGINE_OPTIONS = {
     help:
       "order of the members that a JSON schema names: any, or schema for that of properties, others " +
       "behind them; requests may choose by json_order",
+    group: MODEL,
+  },
+  jsonJump: {
+    flags: ["--json-jump"],
+    kind: "string",
+    choices: JSON_JUMPS,
+    default: "forced",
+    help:
+      "what constrained answers take without a step: forced tokens, the only ones that may come, which " +
+      "changes no answer; retokenize all text that must follow, in the tokenizer's tokens; off nothing",
     group: MODEL,
   },
   ...MEMORY_OPTIONS,

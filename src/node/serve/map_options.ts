@@ -138,6 +138,7 @@ export function servingOptions(
     jsonDialect: options.jsonDialect,
     jsonUnknown: options.jsonUnknown,
     jsonOrder: options.jsonOrder,
+    jsonJump: options.jsonJump,
     grammarService: workerGrammarService,
     textService: workerTextService,
     decodeImage: sharpDecoder,

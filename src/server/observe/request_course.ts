@@ -11,6 +11,8 @@ export class RequestCourse {
   promptTokens = 0;
   cachedTokens = 0;
   completionTokens = 0;
+  /** Of them those that took no step, once a constrained answer has ended. */
+  forcedTokens: number | undefined;
   /** From the request to its first token. */
   timeToFirstToken: number | undefined;
   readonly #startedAt = performance.now();
@@ -39,12 +41,14 @@ export class RequestCourse {
     promptTokens,
     cachedTokens,
     completionTokens,
+    forcedTokens,
     tokens,
   }: GenerationChunk): number {
     this.requestId = requestId;
     this.promptTokens = promptTokens;
     this.cachedTokens = cachedTokens;
     this.completionTokens = completionTokens;
+    this.forcedTokens = forcedTokens;
     if (tokens.length === 0) return 0;
     const now = performance.now();
     const seconds = (now - this.#lastAt) / 1000;

@@ -117,8 +117,8 @@ class Completion {
   }
 
   #metaInfo(): object {
-    const { requestId, promptTokens, completionTokens, cachedTokens, finish, speculation } =
-      this.#last!;
+    const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
+    const { speculation, forcedTokens } = this.#last!;
     const metaInfo = {
       id: requestId,
       finish_reason: finish === null ? null : wireFinishReason(finish),
@@ -132,6 +132,7 @@ class Completion {
     const latency = { e2e_latency: (performance.now() - this.#startTime) / 1000 };
     return {
       ...metaInfo,
+      ...(forcedTokens !== undefined && { forced_tokens: forcedTokens }),
       ...(speculation && wireSpeculation(speculation)),
       ...wireWarnings(this.#warnings),
       ...latency,

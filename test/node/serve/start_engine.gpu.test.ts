@@ -61,6 +61,7 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   jsonDialect: { args: ["--json-dialect", "draft-07"] },
   jsonUnknown: { args: ["--json-unknown", "refuse"] },
   jsonOrder: { args: ["--json-order", "schema"] },
+  jsonJump: { args: ["--json-jump", "off"] },
   memFractionStatic: { args: ["--mem-fraction-static", "0.5"] },
   deviceMemory: { args: ["--device-memory", "3000000000"] },
   kvCacheDtype: { args: ["--kv-cache-dtype", "fp8_e4m3"], beside: ["--model", folder] },

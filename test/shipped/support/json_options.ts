@@ -41,3 +41,19 @@ export async function order(first: ServingWisp, second: ServingWisp): Promise<vo
   const free = await keyOrders((more) => textOf(first, more));
   expect(free[0]).toEqual(free[1]);
 }
+
+/** Text that a pattern leaves no choice about takes steps, or the tokenizer's tokens and none. */
+export async function jump(first: ServingWisp, second: ServingWisp): Promise<void> {
+  const regex = "The quick brown fox jumps over the lazy dog, or so they say[.!]";
+  const forced = async (server: ServingWisp) => {
+    const response = await server.post("/generate", { text: "a", sampling_params: { regex } }, KEY);
+    const { text, meta_info } = (await response.json()) as {
+      readonly text: string;
+      readonly meta_info: { readonly forced_tokens: number; readonly completion_tokens: number };
+    };
+    expect(text).toMatch(new RegExp(`^${regex}$`));
+    expect(meta_info.forced_tokens).toBeLessThanOrEqual(meta_info.completion_tokens);
+    return meta_info.forced_tokens;
+  };
+  expect(await forced(second)).toBeGreaterThan(await forced(first));
+}

@@ -54,6 +54,7 @@ export function secondArguments(): readonly string[] {
     ["--chat-template", template, "--chat-family", "deepseek-v3"],
     ["--disable-activation-quantization", "--quantization-report"],
     ["--json-unknown", "refuse", "--json-order", "schema", "--disable-web-page"],
+    ["--json-jump", "retokenize"],
     ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
     ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
     ["--speculative-algorithm", "NGRAM", "--speculative-num-steps", "4"],
