@@ -36,7 +36,10 @@ export interface GrammarSource {
 }
 
 export interface CompileGrammarOptions {
-  /** Tokens to follow. Default: one for each byte. */
+  /**
+   * Tokens to follow, which do not change: calls with the same object prepare them once. Default: one
+   * for each byte.
+   */
   readonly vocabulary?: TokenSource | undefined;
   /** Tokens that may come exactly where a text may end. Default none. */
   readonly endTokens?: readonly number[] | undefined;
@@ -47,6 +50,21 @@ export interface CompileGrammarOptions {
   readonly limits?: GrammarLimits | undefined;
   /** Bytes of masks that are kept. Default 128 MiB. */
   readonly maxMaskBytes?: number | undefined;
+}
+
+/** Prepared ones, by the end tokens and the size: preparing one takes longer than most grammars. */
+const prepared = new WeakMap<TokenSource, Map<string, GrammarVocabulary>>();
+
+function vocabularyOf(
+  tokens: TokenSource,
+  { endTokens = [], size }: CompileGrammarOptions,
+): GrammarVocabulary {
+  const known = prepared.get(tokens) ?? new Map<string, GrammarVocabulary>();
+  prepared.set(tokens, known);
+  const key = JSON.stringify([endTokens, size]);
+  const vocabulary = known.get(key) ?? new GrammarVocabulary(tokens, { endTokens, size });
+  known.set(key, vocabulary);
+  return vocabulary;
 }
 
 const BYTES: TokenSource = {
@@ -64,8 +82,8 @@ export function compileGrammar(
   source: GrammarSource,
   options: CompileGrammarOptions = {},
 ): CompiledGrammar {
-  const { vocabulary: tokens = BYTES, endTokens = [], size, limits = {} } = options;
-  const vocabulary = new GrammarVocabulary(tokens, { endTokens, size });
+  const { limits = {} } = options;
+  const vocabulary = vocabularyOf(options.vocabulary ?? BYTES, options);
   const { kind, text } = readSource(source);
   const cache = new MaskCache(options.maxMaskBytes ?? 128 * 2 ** 20);
   return limitEffort(effortFor(text.length), () =>

@@ -135,3 +135,24 @@ test("values that no JSON text can be written of are refused", () => {
     expect(() => compileGrammar({ jsonSchema })).toThrow("Cannot write jsonSchema as JSON");
   }
 });
+
+test("a vocabulary is prepared once for all grammars that are compiled for it", () => {
+  let asked = 0;
+  const vocabulary = {
+    size: 256,
+    bytes: (id: number) => {
+      asked += 1;
+      return Uint8Array.of(id);
+    },
+    isSpecial: () => false,
+  };
+  compileGrammar({ regex: "a+" }, { vocabulary, endTokens: [0] });
+  const first = asked;
+  expect(first).toBeGreaterThan(0);
+  const words = new Uint32Array(8);
+  compileGrammar({ regex: "[ab]" }, { vocabulary, endTokens: [0] }).createMatcher().mask(words);
+  expect([asked, words[3]]).toEqual([first, 0b110]);
+  // Other end tokens make another one.
+  compileGrammar({ regex: "b" }, { vocabulary, endTokens: [97] }).createMatcher().mask(words);
+  expect([asked > first, words[3]]).toEqual([true, 0b100]);
+});

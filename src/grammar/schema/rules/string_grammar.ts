@@ -25,6 +25,9 @@ import { QUOTE } from "./json_grammar.ts";
 /** Groups inside one another. */
 const MAX_DEPTH = 1_000;
 
+/** States of a language whose letters may be escaped too, which no program does. */
+const MOST_ESCAPED = 24;
+
 /** Strings that fit a case. */
 export function stringExpression(facts: Case): Expression {
   if (facts.length === 0) return rule("string");
@@ -47,7 +50,11 @@ function contentOf(facts: Case): Expression {
   }
   // A repeat stays one, where an automaton would write it out.
   if (isAlone && only.holds) return insideQuotes(only.language.expression);
-  return regular(insideJsonString(caseLanguage(facts)));
+  const language = caseLanguage(facts);
+  // Each state has escapes of its own: a pattern of bounded length would be mostly these.
+  return language.states.length > MOST_ESCAPED
+    ? regular(insideJsonString(language, PLAIN_ASCII))
+    : regular(insideJsonString(language));
 }
 
 /** Of formats, which are the same for all schemas. */
