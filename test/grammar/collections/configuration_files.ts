@@ -263,6 +263,8 @@ const compiler = {
   ],
 };
 
+const STEP_KINDS = Array.from({ length: 32 }, (_, i) => `step-${i}`);
+
 export const CONFIGURATION_FILES: readonly CollectedSchema[] = [
   {
     name: "workflow",
@@ -351,6 +353,30 @@ export const CONFIGURATION_FILES: readonly CollectedSchema[] = [
       { compilerOptions: { lib: ["DOM", "DOM"] } },
       { compilerOptions: { paths: { a: ["x", "x"] } } },
       { files: ["a", "a"], exclude: ["b", "b"] },
+    ],
+  },
+  {
+    name: "steps by kind, each with inputs of its own",
+    schema: {
+      $schema: "http://json-schema.org/draft-07/schema#",
+      type: "object",
+      properties: { uses: { enum: STEP_KINDS }, id: { type: "string" } },
+      required: ["uses"],
+      allOf: STEP_KINDS.map((kind, i) => ({
+        if: { properties: { uses: { const: kind } } },
+        // biome-ignore lint/suspicious/noThenProperty: the keyword is called so.
+        then: { properties: { with: { required: [`input-${i}`] } }, required: ["with"] },
+      })),
+    },
+    valid: [
+      { uses: "step-3", with: { "input-3": "a" } },
+      { uses: "step-27", with: { "input-27": 1, more: true }, id: "x" },
+    ],
+    invalid: [
+      { uses: "step-3" },
+      { uses: "step-3", with: { "input-4": "a" } },
+      { uses: "step-99", with: {} },
+      { with: {} },
     ],
   },
 ];

@@ -150,9 +150,13 @@ test("a vocabulary is prepared once for all grammars that are compiled for it", 
   const first = asked;
   expect(first).toBeGreaterThan(0);
   const words = new Uint32Array(8);
-  compileGrammar({ regex: "[ab]" }, { vocabulary, endTokens: [0] }).createMatcher().mask(words);
+  compileGrammar({ regex: "[ab]" }, { vocabulary, endTokens: [0] })
+    .createMatcher()
+    .mask(words);
   expect([asked, words[3]]).toEqual([first, 0b110]);
   // Other end tokens make another one.
-  compileGrammar({ regex: "b" }, { vocabulary, endTokens: [97] }).createMatcher().mask(words);
+  compileGrammar({ regex: "b" }, { vocabulary, endTokens: [97] })
+    .createMatcher()
+    .mask(words);
   expect([asked > first, words[3]]).toEqual([true, 0b100]);
 });

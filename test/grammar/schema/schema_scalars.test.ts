@@ -351,3 +351,10 @@ describe("strings", () => {
     expect(refusal({ const: "\ud83d" }).message).toContain("surrogate");
   });
 });
+
+test("a hundred thousand values of an enumeration, those that end alike sharing states", () => {
+  const values = Array.from({ length: 100_000 }, (_, i) => `v${(i * 7919) % 1_000_003}`);
+  const accept = acceptorOfSchema(JSON.stringify({ enum: values }));
+  for (const value of values.slice(-100)) expect(accept(`"${value}"`)).toBe(true);
+  for (const no of ["v1", "v", `${values[5]}0000`]) expect(accept(`"${no}"`)).toBe(false);
+});

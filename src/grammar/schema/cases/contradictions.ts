@@ -69,6 +69,9 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   if (languages.length === 0 || (languages.length === 1 && !isBounded)) return false;
   const texts = listedTexts(facts, languages);
   if (texts !== undefined) return texts.length === 0;
+  // No list has all texts, however short others may not be.
+  const areListsRefused = languages.every(({ language, holds }) => !holds && language.texts);
+  if (areListsRefused && max === Number.POSITIVE_INFINITY) return false;
   // What is known of a language that is not regular is only a part of it.
   if (languages.some(({ language }) => language.content !== undefined)) return false;
   return isEmpty(caseLanguage(facts, spend));

@@ -13,7 +13,13 @@ import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
 import { formatLanguage, isEnforcedFormat } from "../strings/formats.ts";
-import { automatonOfTexts, intersectAll, type Language, type Spend } from "../strings/language.ts";
+import {
+  automatonOfOtherTexts,
+  automatonOfTexts,
+  intersectAll,
+  type Language,
+  type Spend,
+} from "../strings/language.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
 /** Of each fact that a listed text is held against. */
@@ -106,9 +112,13 @@ export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
   if (min > 0 || max < Number.POSITIVE_INFINITY || wanted.length === 0) {
     wanted.push(automatonOf(lengthExpression(ANY_CHARACTER, min, max)));
   }
+  const refused = languages.filter(({ holds }) => !holds);
+  // Texts that are listed are left out together: one after another they cost their number squared.
+  const listed = refused.flatMap(({ language }) => [...(language.texts ?? [])]);
+  if (listed.length > 0) wanted.push(automatonOfOtherTexts(listed, ""));
   const joined = intersectAll(wanted, spend);
-  return languages
-    .filter(({ holds }) => !holds)
+  return refused
+    .filter(({ language }) => language.texts === undefined)
     .reduce((rest, { language }) => {
       spend?.(language.automaton.states.length);
       return intersectAll([rest, language.complement], spend);

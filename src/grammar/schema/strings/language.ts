@@ -146,18 +146,47 @@ function branchesOf(texts: Iterable<string>, path: string): Branch {
   return root;
 }
 
-/** @returns The branch of each state. */
+/**
+ * Branches from which on the same texts follow share a state: values that end alike take few.
+ *
+ * @returns A branch of each state.
+ */
 function addBranches(builder: AutomatonBuilder, root: Branch, accepts: boolean): Branch[] {
+  const alike = firstsOfEqual(root);
   const branches = [root];
-  for (let i = 0; i < branches.length; i++) {
-    for (const [character, branch] of branches[i]!.next) {
+  const stateOf = new Map<Branch, number>([[root, 0]]);
+  for (let state = 0; state < branches.length; state++) {
+    for (const [character, branch] of branches[state]!.next) {
+      const first = alike.get(branch)!;
+      let target = stateOf.get(first);
+      if (target === undefined) {
+        target = builder.add(first.accepting === accepts);
+        stateOf.set(first, target);
+        branches.push(first);
+      }
       const point = character.codePointAt(0)!;
-      branches.push(branch);
-      const target = builder.add(branch.accepting === accepts);
-      builder.connect(i, { first: point, last: point, target });
+      builder.connect(state, { first: point, last: point, target });
     }
   }
   return branches;
+}
+
+/** For each branch the one that stands for all with the same texts behind them. */
+function firstsOfEqual(root: Branch): ReadonlyMap<Branch, Branch> {
+  const all = [root];
+  for (let i = 0; i < all.length; i++) for (const next of all[i]!.next.values()) all.push(next);
+  const numbers = new Map<Branch, number>();
+  const known = new Map<string, Branch>();
+  const firsts = new Map<Branch, Branch>();
+  for (const branch of all.toReversed()) {
+    const behind = [...branch.next].map(([character, next]) => character + numbers.get(next));
+    const key = `${branch.accepting} ${behind.sort().join("\n")}`;
+    const first = known.get(key) ?? branch;
+    if (first === branch) known.set(key, branch);
+    firsts.set(branch, first);
+    numbers.set(branch, first === branch ? numbers.size : numbers.get(first)!);
+  }
+  return firsts;
 }
 
 function addText(root: Branch, text: string, path: string): void {
