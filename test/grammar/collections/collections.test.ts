@@ -9,22 +9,8 @@ import { describe, expect, test } from "vitest";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { seededRandom, TextSampler } from "../samples/sample_text.ts";
 import { acceptorOf, acceptorOfSchema } from "../samples/schema_acceptance.ts";
+import { ALL_COLLECTIONS } from "./all_collections.ts";
 import type { CollectedSchema } from "./collection.ts";
-import { CONFIGURATION_FILES } from "./configuration_files.ts";
-import { FUNCTION_TOOLS } from "./function_tools.ts";
-import { HEALTH_RECORDS } from "./health_records.ts";
-import { KINDS_AND_EVENTS } from "./kinds_and_events.ts";
-import { KUBERNETES_RESOURCES } from "./kubernetes_resources.ts";
-import { OPENAPI_COMPONENTS } from "./openapi_components.ts";
-
-const ALL: readonly CollectedSchema[] = [
-  ...OPENAPI_COMPONENTS,
-  ...KUBERNETES_RESOURCES,
-  ...CONFIGURATION_FILES,
-  ...FUNCTION_TOOLS,
-  ...HEALTH_RECORDS,
-  ...KINDS_AND_EVENTS,
-];
 
 /** Texts that are drawn from each grammar. */
 const DRAWN = 10;
@@ -53,7 +39,7 @@ function validatorOf(
   return ajv.compile(schema);
 }
 
-describe.each(ALL)("$name", ({ name, schema, valid, invalid }) => {
+describe.each(ALL_COLLECTIONS)("$name", ({ name, schema, valid, invalid }) => {
   test("every value that fits is accepted, and no other one", () => {
     const fits = validatorOf(schema);
     const accept = acceptorOfSchema(JSON.stringify(schema));

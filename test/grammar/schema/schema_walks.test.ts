@@ -53,6 +53,8 @@ const tokens = [
   "</s>",
 ];
 const vocabulary = smallVocabulary({ tokens, special: [END], endTokens: [END] });
+/** Walks that are drawn for one that ends in time and has numbers that doubles hold. */
+const MOST_DRAWS = 8;
 const MANY_DIGITS = /\d[\d.]{15}|e[+-]?\d\d/i;
 /** What a long walk takes when it may: ends of values first. */
 const OUT = ['"', "}", "]", "0", "1", ":", ",", "l", "e"].map((text) => text.charCodeAt(0));
@@ -132,7 +134,7 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
   "what masks let through fits the schema, as two validators judge it: batch %i",
   (batch) => {
     const wrong: string[] = [];
-    let [schemas, ended, unended, rounded] = [0, 0, 0, 0];
+    let [schemas, ended, drawnAgain] = [0, 0, 0];
     for (let seed = 100_000 * batch; schemas < SCHEMAS; seed++) {
       const random = seededRandom(seed + 31_000_000);
       const schema = new SchemaSource(random).schema() as object;
@@ -140,29 +142,25 @@ test.each(Array.from({ length: BATCHES }, (_, i) => i))(
       if (grammar === undefined) continue;
       schemas += 1;
       const validators = validatorsOf(schema);
-      const shown = JSON.stringify(schema);
-      for (let i = 0; i < WALKS; i++) {
+      let judged = 0;
+      for (let i = 0; judged < WALKS && i < MOST_DRAWS * WALKS; i++) {
         const text = new Walk(grammar, random).run(i === 0);
-        if (text === undefined) {
-          unended += 1;
+        // What a double does not hold is another value to a validator.
+        if (text === undefined || MANY_DIGITS.test(text)) {
+          drawnAgain += 1;
           continue;
         }
-        ended += 1;
+        judged += 1;
         const value: unknown = JSON.parse(text);
-        const [first, second] = validators.map((fits) => fits(value));
-        // A multiple of many digits is none any more once it is rounded to a double.
-        const isRounded = shown.includes("multipleOf") && MANY_DIGITS.test(text);
-        if (isRounded) rounded += 1;
-        const verdicts = isRounded ? [first] : [first, second];
+        const verdicts = validators.map((fits) => fits(value));
         if (verdicts.includes(false)) {
-          wrong.push(`seed ${seed}, ${verdicts}: ${text} in ${shown}`);
+          wrong.push(`seed ${seed}, ${verdicts}: ${text} in ${JSON.stringify(schema)}`);
         }
       }
+      ended += judged;
     }
-    console.log(
-      `${schemas} schemas, ${ended} walks to the end, ${unended} cut, ${rounded} judged by ajv alone`,
-    );
+    console.log(`${schemas} schemas, ${ended} walks that were judged, ${drawnAgain} drawn again`);
     expect(wrong).toEqual([]);
-    expect(ended).toBeGreaterThan(0.9 * SCHEMAS * WALKS);
+    expect(ended).toBeGreaterThan(0.95 * SCHEMAS * WALKS);
   },
 );
