@@ -59,10 +59,7 @@ export interface SamplingParams {
   readonly noStopTrim?: boolean;
   /** Leaves special tokens out of the text. Default true. */
   readonly skipSpecialTokens?: boolean;
-  /**
-   * Special tokens that are in the text all the same, by their names: the marks of a form that is
-   * read from it. Default none.
-   */
+  /** Special tokens that stay in the text, by name: marks of a form that is read from it. Default none. */
   readonly shownSpecialTokens?: readonly string[];
   /**
    * JSON schema that the completion must fit, as JSON text, an object or a boolean; "$$ANY$$" is any
@@ -241,7 +238,7 @@ export interface GenerationChunk {
   readonly cachedTokens: number;
   /** Seconds from its acceptance to its first row, on one chunk behind that. */
   readonly queueSeconds?: number;
-  /** Of the request's constraint, on the chunk that says it is accepted. */
+  /** Of the constraint, on the chunk that accepts the request. */
   readonly compilation?: GrammarCompilation;
   /** On the last chunk of a constrained answer: tokens of it that took no step. */
   readonly forcedTokens?: number;

@@ -30,7 +30,6 @@ import type { EngineOptions } from "./engine_options.ts";
 import {
   costsOf,
   describeModel,
-  draftingOf,
   type EngineParts,
   type ExpertParts,
   openExperts,
@@ -41,6 +40,7 @@ import {
   openScheduler,
   openTransfers,
   openTravelling,
+  sequenceOptionsOf,
   spellingOf,
 } from "./engine_parts.ts";
 import { engineStatus } from "./engine_status.ts";
@@ -148,14 +148,13 @@ export class Engine implements GenerationEngine {
     this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
     this.#sequences = {
       text,
-      jsonJump: resolved.jsonJump,
       spelling: spellingOf(text, texts),
       model: this.model,
       allowAutoTruncate,
       profiler: this.#profiler,
       nextSeed: seeds(options.randomSeed),
       onMaskKnown: () => this.#loop.wake(),
-      drafting: draftingOf(resolved),
+      ...sequenceOptionsOf(resolved),
     };
     this.#loop = new StepLoop({
       model: this.#loaded,

@@ -179,8 +179,15 @@ export async function costsOf(
   return stepCosts ?? measureCosts(loaded);
 }
 
+/** What sequences take of the engine's options. */
+export function sequenceOptionsOf(
+  resolved: Pick<ResolvedOptions, "speculation" | "maxDrafts" | "tree" | "jsonJump">,
+) {
+  return { drafting: draftingOf(resolved), jsonJump: resolved.jsonJump };
+}
+
 /** How sequences come by drafts, where the engine is to speculate. */
-export function draftingOf({
+function draftingOf({
   speculation,
   maxDrafts,
   tree,

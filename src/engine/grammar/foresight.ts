@@ -4,7 +4,7 @@
  * What may come next is followed token by token, those with small ids first, which vocabularies give
  * to frequent texts: one token ahead, then two, and so on. Most tokens lead to a few places, the
  * inside of a string above all, so that some masks serve for all of them. Masks that are made are
- * those of the grammar whoever asks for them: only when they are made changes.
+ * those that any sequence of the grammar would get: only when they are made changes.
  *
  * @module
  */
@@ -12,11 +12,11 @@ import { GrammarError } from "../../grammar/grammar_error.ts";
 import type { GrammarMatcher } from "../../grammar/matcher.ts";
 
 /** Tokens ahead. */
-const MOST_AHEAD = 3;
+const TOKENS_AHEAD = 3;
 /** Places whose masks are made from one place on. */
-const MOST_FORESEEN = 48;
+const PLACES_FORESEEN = 48;
 /** Allowed tokens that are tried from each place. */
-const MOST_TRIED = 192;
+const TOKENS_TRIED = 192;
 
 /** How many tokens ahead was looked from a place. */
 export type Explored = WeakMap<object, number>;
@@ -29,7 +29,7 @@ export class Foresight {
   #tried = 0;
   #nextToken = -1;
   #hasMask = false;
-  #left = MOST_FORESEEN;
+  #left = PLACES_FORESEEN;
   readonly #explored: Explored;
 
   /**
@@ -71,7 +71,7 @@ export class Foresight {
       this.#hasMask = true;
       this.#left -= 1;
     }
-    const left = MOST_AHEAD - ahead;
+    const left = TOKENS_AHEAD - ahead;
     const isNew = (this.#explored.get(matcher.place) ?? -1) < left;
     const token = isNew && left > 0 ? this.#nextAllowed() : undefined;
     if (token === undefined) {
@@ -90,7 +90,7 @@ export class Foresight {
   }
 
   #nextAllowed(): number | undefined {
-    if (this.#tried === MOST_TRIED) return undefined;
+    if (this.#tried === TOKENS_TRIED) return undefined;
     const words = this.#words;
     for (let token = this.#nextToken + 1; token < 32 * words.length; token++) {
       const rest = words[token >>> 5]! >>> (token & 31);

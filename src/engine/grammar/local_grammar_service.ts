@@ -155,7 +155,7 @@ class LocalGrammarSession implements GrammarSession {
     let here = mask;
     for (;;) {
       const token = onlyToken(here);
-      if (token === undefined || forced.length === MOST_FORCED || !this.#tries(token)) break;
+      if (token === undefined || forced.length === FORCED_AT_ONCE || !this.#tries(token)) break;
       if (this.#matcher.isFinished) break;
       forced.push(token);
       if (!this.#matcher.prepareMask(until)) break;
@@ -225,7 +225,7 @@ class LocalGrammarSession implements GrammarSession {
 }
 
 /** Tokens that are looked ahead for; more are found from there on. */
-const MOST_FORCED = 64;
+const FORCED_AT_ONCE = 64;
 
 /** The service of a model. */
 export function localGrammarService(

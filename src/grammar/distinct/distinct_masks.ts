@@ -11,7 +11,8 @@
 import type { Configuration } from "../automaton/configurations.ts";
 import { EvenSubtrees } from "../masks/even_subtrees.ts";
 import type { GrammarVocabulary } from "../masks/grammar_vocabulary.ts";
-import { SEVERAL, type TokenTrie } from "../masks/token_trie.ts";
+import type { TokenTrie } from "../masks/token_trie.ts";
+import { SEVERAL } from "../masks/trie_nodes.ts";
 import type { Position, Positions } from "./positions.ts";
 
 /** The bracket that a list begins with, and with it the last bytes of items. */

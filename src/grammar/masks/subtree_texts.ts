@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { SEVERAL, type TokenTrie } from "./token_trie.ts";
+import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
 
 /** Nodes of the smallest subtrees that are looked at as a whole. */
 const LEAST_NODES = 4;
@@ -51,7 +51,7 @@ export class SubtreeTexts {
   /** Tokens in front of each node; one more entry than nodes. */
   readonly before: Uint32Array;
 
-  constructor(trie: TokenTrie) {
+  constructor(trie: TrieNodes) {
     const { sets, leads, heights } = new Survey(trie);
     this.sets = sets;
     this.leads = leads;
@@ -77,7 +77,7 @@ class Survey {
   readonly sets: Int32Array;
   readonly heights: Uint8Array;
   readonly leads: Uint32Array[] = [];
-  readonly #trie: TokenTrie;
+  readonly #trie: TrieNodes;
   /** Bytes that the character of each node still lacks; `BROKEN` where there is none. */
   readonly #lacking: Int8Array;
   /** Sets by a hash of theirs. */
@@ -87,7 +87,7 @@ class Survey {
   readonly #height: Uint8Array;
   readonly #isText: Uint8Array;
 
-  constructor(trie: TokenTrie) {
+  constructor(trie: TrieNodes) {
     this.#trie = trie;
     this.#lacking = lackingBytes(trie);
     this.sets = new Int32Array(trie.size).fill(NO_SET);
@@ -136,7 +136,7 @@ class Survey {
   }
 }
 
-function lackingBytes({ size, bytes, depths, maxDepth }: TokenTrie): Int8Array {
+function lackingBytes({ size, bytes, depths, maxDepth }: TrieNodes): Int8Array {
   const lacking = new Int8Array(size);
   /** Of the nodes on the way to the current one. */
   const path = new Int8Array(maxDepth + 1);

@@ -9,22 +9,17 @@
  */
 
 import { SubtreeTexts } from "./subtree_texts.ts";
+import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
 
 /** One token: its id and its bytes. */
 export type TokenBytes = readonly [id: number, bytes: Uint8Array];
 
-export class TokenTrie {
-  /** Nodes. */
+export class TokenTrie implements TrieNodes {
   readonly size: number;
-  /** The byte that leads to each node. */
   readonly bytes: Uint8Array;
-  /** Bytes on the way to each node, itself included: from 1. */
   readonly depths: Uint32Array;
-  /** First node behind each node's subtree. */
   readonly ends: Uint32Array;
-  /** Token that ends at each node, or -1; from -2 down an index into `several`. */
   readonly tokens: Int32Array;
-  /** Lists of tokens with the same bytes: list `-2 - i` where `tokens` says `i`. */
   readonly several: readonly (readonly number[])[];
   readonly maxDepth: number;
   #texts: SubtreeTexts | undefined;
@@ -81,21 +76,13 @@ export class TokenTrie {
   }
 }
 
-interface TrieParts {
-  readonly bytes: Uint8Array;
-  readonly depths: Uint32Array;
-  readonly ends: Uint32Array;
-  readonly tokens: Int32Array;
-  readonly several: readonly (readonly number[])[];
-}
+type TrieParts = Omit<TrieNodes, "size" | "maxDepth">;
 
 const ROOT = 0;
 /** No node: the root is no node's child or sibling. */
 const NONE = 0;
 const NO_TOKEN = -1;
 const NONE_KEPT = Number.POSITIVE_INFINITY;
-/** What the first list of `several` is called in `tokens`. */
-export const SEVERAL = -2;
 
 interface Tree {
   readonly bytes: Uint8Array;

@@ -6,7 +6,8 @@
 
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
 import { EvenSubtrees } from "./even_subtrees.ts";
-import { SEVERAL, type TokenTrie } from "./token_trie.ts";
+import type { TokenTrie } from "./token_trie.ts";
+import { SEVERAL } from "./trie_nodes.ts";
 
 export interface TrieWalkOptions {
   readonly configurations: Configurations;

@@ -92,7 +92,7 @@ test("a constraint whose sequence has left is not compiled any more", async () =
   expect(answers).toEqual(["opened 3"]);
 });
 
-test("masks of what may come next are made while nobody waits for one", async () => {
+test("masks of what may come next are made while no sequence waits for one", async () => {
   const { ask, turn, answers } = server();
   await ask(model, open(1, `x${heavyPattern("3")}`));
   await turn();
