@@ -31,8 +31,13 @@ function readItem(text: string): JsonValue {
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     // Keys that stand twice, of which the last one counts, and numbers that no program holds.
-    return JSON.parse(text) as JsonValue;
+    return JSON.parse(text, finite) as JsonValue;
   }
+}
+
+/** JSON writes infinite numbers as null, which they are not: half a pair stands in no string. */
+function finite(_: string, value: unknown): unknown {
+  return typeof value === "number" && !Number.isFinite(value) ? `\ud800${value}` : value;
 }
 
 /** A string up to its end or that of the text, a number, white space, or another character. */

@@ -68,3 +68,9 @@ test("what differs already does not begin an item", () => {
   expect(begins('{"a":1}', '{"b"')).toBe(false);
   expect(begins("[1]", "[2")).toBe(false);
 });
+
+test("a number that no double holds is no null", () => {
+  expect(keyOf("-1E2809")).not.toBe(keyOf("null"));
+  expect(keyOf("[1E2809]")).not.toBe(keyOf("[null]"));
+  expect(keyOf("1E2809")).not.toBe(keyOf("-1E2809"));
+});
