@@ -2,8 +2,8 @@
  * What the package is built from, in one go (`vite build`): files for Node, files for the web, each
  * worker by itself, and the page that the server has at `/`.
  *
- * The web's `index.js` and `browser.js` have their dependencies inside, so that a page can import
- * them as they are. A worker's file imports nothing, so that it can be copied to wherever a page
+ * The web's `index.js` and `browser.js` have their dependencies inside or beside them, so that a page
+ * can import them as they are. A worker's file imports nothing, so that it can be copied to wherever a page
  * serves it from; only tables of tokenizers are fetched when a model asks for them.
  *
  * @module
@@ -32,6 +32,8 @@ const node: BuildEnvironmentOptions = {
     entry: {
       node_index: "src/index.ts",
       node_browser: "src/browser/index.ts",
+      node_ai: "src/ai/index.ts",
+      node_prompt_api: "src/prompt_api/index.ts",
       node: "src/node/index.ts",
       wisp: "src/node/wisp.ts",
       command: "src/node/command.ts",
@@ -54,10 +56,26 @@ const minify = {
   codegen: true,
 } as const;
 
-/** Besides the tokenizers' tables there is only what `index.js` and `browser.js` share. */
-function chunkFileNames({ moduleIds }: { readonly moduleIds: readonly string[] }): string {
+/**
+ * What only the server knows is a file of its own, which an engine loads when its chats are asked for.
+ * For a bundler to leave it apart, the engine's file must not name it, nor have what both need.
+ */
+const SERVER_APART = {
+  includeDependenciesRecursively: false,
+  groups: [{ name: "server", test: /\/src\/server\/|\/node_modules\/hono\// }],
+};
+
+/** Files beside the entries: tokenizers' tables, the server, and what several entries share. */
+function chunkFileNames({
+  name,
+  moduleIds,
+}: {
+  readonly name: string;
+  readonly moduleIds: readonly string[];
+}): string {
+  if (name === "server") return "server.js";
   const isTokenizer = moduleIds.every((id) => id.includes("/gpt-tokenizer/"));
-  return isTokenizer ? "tokenizers/[name]-[hash].js" : "shared.js";
+  return isTokenizer ? "tokenizers/[name]-[hash].js" : "shared/[name].js";
 }
 
 function web(entry: Record<string, string>, output: Output = {}): EnvironmentOptions {
@@ -72,6 +90,8 @@ function web(entry: Record<string, string>, output: Output = {}): EnvironmentOpt
       copyPublicDir: false,
       lib: { entry, formats: [format], name: "wisp" },
       rolldownOptions: {
+        // Which splitting without dependencies asks for; entries export nothing else for it.
+        preserveEntrySignatures: "allow-extension",
         output: { ...common, chunkFileNames, ...output },
       },
     },
@@ -79,7 +99,17 @@ function web(entry: Record<string, string>, output: Output = {}): EnvironmentOpt
 }
 
 const webEnvironments = {
-  web: web({ index: "src/index.ts", browser: "src/browser/index.ts" }),
+  web: web(
+    {
+      index: "src/index.ts",
+      browser: "src/browser/index.ts",
+      ai: "src/ai/index.ts",
+      prompt_api: "src/prompt_api/index.ts",
+      // Not for users: what makes it a file of its own.
+      engine: "src/openai/engine.ts",
+    },
+    { codeSplitting: SERVER_APART },
+  ),
   worker: web({ browser_worker: "src/browser/worker.ts" }),
   grammarWorker: web({ browser_grammar_worker: "src/browser/grammar_worker.ts" }),
   // Not every browser has modules in service workers.

@@ -21,6 +21,7 @@ export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
 export type { DraftReport } from "./engine/draft_model/inspect_draft.ts";
 export { Engine, type LocalRequest } from "./engine/engine.ts";
+export type { LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
 export type { CreateGrammarService } from "./engine/grammar/grammar_service.ts";
 export {
@@ -37,7 +38,7 @@ export type {
 } from "./engine/load/start_sizes.ts";
 export type { PrefixStoreOptions } from "./engine/prefix/prefix_options.ts";
 export { messagePort, type Port } from "./engine/remote/port.ts";
-export { type ConnectOptions, RemoteEngine } from "./engine/remote/remote_engine.ts";
+export type { ConnectOptions } from "./engine/remote/remote_engine.ts";
 export { serveEngine } from "./engine/remote/serve_engine.ts";
 export type { LogitProcessor, LogitRow } from "./engine/sample/logit_processor.ts";
 export type { StepReport } from "./engine/step/step_report.ts";
@@ -84,6 +85,8 @@ export type { TokenSource } from "./grammar/masks/grammar_vocabulary.ts";
 export type { GrammarMatcher } from "./grammar/matcher.ts";
 export type { CodedImage, DecodedImage, DecodeImage } from "./images/coded_image.ts";
 export type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "./logprobs.ts";
+export { Engine } from "./openai/engine.ts";
+export { RemoteEngine } from "./openai/remote_engine.ts";
 export type {
   CacheTree,
   CacheTreeNode,
@@ -112,13 +115,19 @@ export type { MetricsPage } from "./server/observe/metrics_page.ts";
 export type { EngineObserver, Outcome, RequestObserver } from "./server/observe/observe.ts";
 export type { ProfileControl, ProfileRequest } from "./server/observe/profile_control.ts";
 export {
+  type ChatAnswer,
   type ChatCompletion,
   type ChatCompletionBody,
   type ChatCompletionCall,
+  type ChatCompletionCallDelta,
   type ChatCompletionChunk,
+  type ChatCompletionDelta,
   ChatCompletionError,
+  type ChatCompletionLogprobs,
   type ChatCompletionMessage,
   type ChatCompletionUsage,
+  type ChatFinishReason,
+  type ChatTokenLogprob,
   type CreateOptions,
   type OpenaiChat,
   type OpenaiChatOptions,

@@ -34,6 +34,9 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/server/", "src/client/", "src/disaggregation/"],
   ["src/router/"],
   ["src/node/", "src/browser/", "src/index.ts"],
+  ["src/server/", "src/client/"],
+  ["src/router/", "src/openai/"],
+  ["src/node/", "src/browser/", "src/ai/", "src/prompt_api/", "src/index.ts"],
 ];
 
 /** Imports that the floors would allow and that are wrong all the same. */
@@ -127,6 +130,7 @@ const tests = [...filesOf("test", [".ts"]), ...filesOf("bench", [".ts"])];
 const manifest = JSON.parse(readFileSync(posix.join(root, "package.json"), "utf8")) as {
   readonly dependencies: Readonly<Record<string, string>>;
   readonly optionalDependencies: Readonly<Record<string, string>>;
+  readonly peerDependencies: Readonly<Record<string, string>>;
 };
 
 /** The folder or file of `FLOORS` that a path belongs to. */
@@ -244,8 +248,12 @@ describe("platforms", () => {
   });
 
   test("the product imports declared dependencies only", () => {
-    const { dependencies, optionalDependencies } = manifest;
-    const declared = Object.keys({ ...dependencies, ...optionalDependencies });
+    const { dependencies, optionalDependencies, peerDependencies } = manifest;
+    const declared = Object.keys({
+      ...dependencies,
+      ...optionalDependencies,
+      ...peerDependencies,
+    });
     const wrong = violations(product, (file) =>
       imports(file)
         .filter((name) => !isOurs(name) && !name.startsWith("node:"))

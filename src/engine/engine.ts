@@ -113,7 +113,7 @@ export class Engine implements GenerationEngine {
   /** Why no request can be served any more. */
   #failure: Error | undefined;
 
-  private constructor(
+  protected constructor(
     source: WeightSource,
     loaded: EngineModel,
     { text, texts, store, costs, processor, ...options }: EngineOptions & EngineParts,
@@ -216,7 +216,7 @@ export class Engine implements GenerationEngine {
       const costs = await costsOf(loaded, options);
       await source.close?.();
       await options.draftModel?.close?.();
-      return new Engine(source, loaded, { ...options, text, texts, store, costs, processor });
+      return new this(source, loaded, { ...options, text, texts, store, costs, processor });
     } catch (error) {
       for (const free of frees.reverse()) free();
       // This error counts.

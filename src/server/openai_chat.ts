@@ -9,18 +9,30 @@ import { readEvents } from "../http/event_reader.ts";
 import { parsersOf } from "../text/family_parsers.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
-/** What `POST /v1/chat/completions` takes. */
+/** What `POST /v1/chat/completions` takes, other fields among it. */
 export interface ChatCompletionBody {
   readonly messages: readonly object[];
   readonly stream?: boolean | null;
-  readonly [field: string]: unknown;
 }
 
+/** Chunks where the body asks for a stream, else the whole answer. */
+export type ChatAnswer<Body> = Body extends { readonly stream: true }
+  ? AsyncIterable<ChatCompletionChunk>
+  : Body extends { readonly stream?: infer Stream }
+    ? true extends Stream
+      ? ChatCompletion | AsyncIterable<ChatCompletionChunk>
+      : ChatCompletion
+    : ChatCompletion;
+
+/** As OpenAI's client has it, with what was thought beside it. */
 export interface ChatCompletionMessage {
   readonly role: "assistant";
   readonly content: string | null;
   readonly reasoning_content: string | null;
-  readonly tool_calls: readonly ChatCompletionCall[] | null;
+  /** Nothing is refused by a model here. */
+  readonly refusal: null;
+  /** Absent where nothing is called. */
+  readonly tool_calls?: ChatCompletionCall[];
 }
 
 export interface ChatCompletionCall {
@@ -33,7 +45,21 @@ export interface ChatCompletionUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
-  readonly prompt_tokens_details: { readonly cached_tokens: number } | null;
+  /** Absent where nothing was cached. */
+  readonly prompt_tokens_details?: { readonly cached_tokens: number };
+  /** Absent where no thoughts are told apart. */
+  readonly completion_tokens_details?: { readonly reasoning_tokens: number };
+}
+
+export interface ChatTokenLogprob {
+  readonly token: string;
+  readonly bytes: number[] | null;
+  readonly logprob: number;
+}
+
+export interface ChatCompletionLogprobs {
+  readonly content: (ChatTokenLogprob & { readonly top_logprobs: ChatTokenLogprob[] })[];
+  readonly refusal: null;
 }
 
 interface Head {
@@ -43,29 +69,42 @@ interface Head {
   readonly model: string;
 }
 
+/** Why an answer ended. One that `engine.abort` ends is an error. */
+export type ChatFinishReason = "stop" | "length" | "tool_calls";
+
 export interface ChatCompletion extends Head {
   readonly object: "chat.completion";
-  readonly choices: readonly {
+  readonly choices: {
     readonly index: number;
     readonly message: ChatCompletionMessage;
-    readonly finish_reason: string;
-    readonly logprobs: object | null;
+    readonly finish_reason: ChatFinishReason;
+    readonly logprobs: ChatCompletionLogprobs | null;
   }[];
   readonly usage: ChatCompletionUsage;
 }
 
+/** A piece of a call: its id and its name come first, then its arguments. */
+export interface ChatCompletionCallDelta {
+  readonly index: number;
+  readonly id?: string;
+  readonly type: "function";
+  readonly function: { readonly name?: string; readonly arguments: string };
+}
+
+export interface ChatCompletionDelta {
+  readonly role?: "assistant";
+  readonly content: string | null;
+  readonly reasoning_content: string | null;
+  readonly tool_calls?: ChatCompletionCallDelta[];
+}
+
 export interface ChatCompletionChunk extends Head {
   readonly object: "chat.completion.chunk";
-  readonly choices: readonly {
+  readonly choices: {
     readonly index: number;
-    readonly delta: {
-      readonly role: string | null;
-      readonly content: string | null;
-      readonly reasoning_content: string | null;
-      readonly tool_calls: readonly object[] | null;
-    };
-    readonly finish_reason: string | null;
-    readonly logprobs: object | null;
+    readonly delta: ChatCompletionDelta;
+    readonly finish_reason: ChatFinishReason | null;
+    readonly logprobs: ChatCompletionLogprobs | null;
   }[];
   /** Of the last chunk, where `stream_options` ask for it. */
   readonly usage: ChatCompletionUsage | null;
@@ -94,14 +133,10 @@ export interface CreateOptions {
 export interface OpenaiChat {
   readonly completions: {
     /** @throws {ChatCompletionError} when the request is refused, or its answer fails. */
-    create(
-      body: ChatCompletionBody & { readonly stream: true },
+    create<Body extends ChatCompletionBody>(
+      body: Body,
       options?: CreateOptions,
-    ): Promise<AsyncIterable<ChatCompletionChunk>>;
-    create(
-      body: ChatCompletionBody & { readonly stream?: false | null },
-      options?: CreateOptions,
-    ): Promise<ChatCompletion>;
+    ): Promise<ChatAnswer<Body>>;
   };
 }
 
@@ -111,7 +146,10 @@ export type OpenaiChatOptions = Pick<
   "servedModelName" | "toolCallParser" | "reasoningParser" | "requestDefaults"
 >;
 
-/** An engine as OpenAI's client has its server: `openaiChat(engine).completions.create(body)`. */
+/**
+ * An engine as OpenAI's client has its server: `openaiChat(engine).completions.create(body)`. The
+ * engines of this package have it as `engine.chat` already.
+ */
 export function openaiChat(engine: GenerationEngine, options: OpenaiChatOptions = {}): OpenaiChat {
   const { toolCalls, reasoning } = parsersOf(engine.model.family);
   const app = createApp(engine, {
@@ -130,8 +168,11 @@ export function openaiChat(engine: GenerationEngine, options: OpenaiChatOptions 
       body: JSON.stringify(body),
       ...(signal && { signal }),
     });
-    if (!response.ok) throw failureOf(await response.json(), response.status);
-    return body.stream === true ? chunksOf(response, signal) : response.json();
+    if (!response.ok) {
+      signal?.throwIfAborted();
+      throw failureOf(await response.json(), response.status);
+    }
+    return body.stream === true ? chunksOf(response, signal) : shaped(await response.json());
   };
   return { completions: { create: create as OpenaiChat["completions"]["create"] } };
 }
@@ -156,11 +197,46 @@ async function* chunksOf(
       signal?.throwIfAborted();
       const chunk = JSON.parse(payload) as ChatCompletionChunk | { readonly error: WireError };
       if ("error" in chunk) throw failureOf(chunk);
-      yield chunk;
+      yield shaped(chunk);
     }
   } catch (error) {
     // An abort breaks the stream off.
     signal?.throwIfAborted();
     throw error;
+  }
+}
+
+/** Members that the server writes as null where OpenAI leaves them out. */
+const ABSENT: ReadonlySet<string> = new Set([
+  "tool_calls",
+  "prompt_tokens_details",
+  "role",
+  "id",
+  "name",
+]);
+
+/** What the endpoint says, in place, as OpenAI's own has it. */
+function shaped<T extends ChatCompletion | ChatCompletionChunk>(answer: T): T {
+  for (const choice of answer.choices) {
+    if ((choice.finish_reason as string | null) === "abort") {
+      throw new ChatCompletionError("Cannot complete the chat: it was aborted");
+    }
+    if ("message" in choice) Object.assign(choice.message, { refusal: null });
+    if (choice.logprobs !== null) Object.assign(choice.logprobs, { refusal: null });
+    const said: object = "message" in choice ? choice.message : choice.delta;
+    leaveOut(said);
+    const { tool_calls: calls = [] } = said as { readonly tool_calls?: readonly object[] };
+    for (const call of calls) {
+      leaveOut(call);
+      leaveOut((call as ChatCompletionCall).function);
+    }
+  }
+  if (answer.usage !== null) leaveOut(answer.usage);
+  return answer;
+}
+
+function leaveOut(from: object): void {
+  for (const [name, value] of Object.entries(from)) {
+    if (value === null && ABSENT.has(name)) Reflect.deleteProperty(from, name);
   }
 }

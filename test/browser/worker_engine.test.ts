@@ -116,9 +116,12 @@ describe("an engine in a worker", () => {
         );
         const { engine, tokensOf } = scope;
         const { adapter, memoryPlan, selfTest, pipelines } = engine;
+        const messages = [{ role: "user", content: "What is the capital of Japan?" }];
+        const chat = await engine.chat.completions.create({ messages, temperature: 0 });
         return {
           tokens: await Promise.all(prompts.map((prompt) => tokensOf(engine, prompt))),
           model: engine.model,
+          said: chat.choices[0]!.message.content,
           adapter: { name: adapter.name, isCpu: adapter.isCpu, warning: adapter.warning },
           cacheTokens: memoryPlan.cacheTokens,
           failures: selfTest.failures,
@@ -130,6 +133,7 @@ describe("an engine in a worker", () => {
     );
     expect(found.tokens).toEqual(GOLDEN.map(({ greedy }) => greedy));
     expect(found.model).toMatchObject({ path: served.modelUrl, contextLength: 512 });
+    expect(found.said).toContain("Tokyo");
     expect(found.told).toMatchObject({ plans: 1, phases: ["adapter", "weights", "pipelines"] });
     expect(found.told.steps).toBeGreaterThan(47);
     expect(found.cacheTokens).toBeGreaterThan(512);

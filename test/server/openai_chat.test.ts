@@ -35,7 +35,11 @@ function both(script: Script = { pieces: ANSWER }) {
 /** Without what differs from one answer to the next. */
 const settled = (answer: object) =>
   JSON.parse(
-    JSON.stringify(answer, (key, value) => (/^(id|created)$/.test(key) && value ? key : value)),
+    JSON.stringify(answer, (key, value) => {
+      if (/^(id|created)$/.test(key) && value) return key;
+      // What the server writes as null, OpenAI's types have not.
+      return value ?? undefined;
+    }),
   );
 
 test("an answer is what OpenAI's client gets", async () => {
@@ -74,6 +78,36 @@ test("a refusal has the status, the sentence and the field that OpenAI's client 
   expect(param).toBe("temperature");
 });
 
+test("what comes is of the types that OpenAI's package publishes", async () => {
+  const { chat } = both();
+  const asked: OpenAI.ChatCompletionCreateParamsNonStreaming = body;
+  const whole: OpenAI.ChatCompletion = await chat.completions.create(asked);
+  expect(whole.choices[0]!.message.refusal).toBe(null);
+  const plain = { model: "tiny", messages: body.messages, logprobs: true };
+  const [choice] = (await both({ pieces: ["Hi"] }).chat.completions.create(plain)).choices;
+  expect(choice!.message).not.toHaveProperty("tool_calls");
+  const streamed: OpenAI.ChatCompletionCreateParamsStreaming = { ...body, stream: true };
+  const deltas: OpenAI.ChatCompletionChunk.Choice.Delta[] = [];
+  for await (const chunk of await chat.completions.create(streamed)) {
+    const told: OpenAI.ChatCompletionChunk = chunk;
+    for (const { delta } of told.choices) deltas.push(delta);
+  }
+  expect(deltas[0]!.role).toBe("assistant");
+  const calls = deltas.flatMap(({ tool_calls = [] }) => tool_calls);
+  expect(calls[0]).toMatchObject({ id: expect.any(String), function: { name: "add" } });
+  expect(calls[1]).not.toHaveProperty("id");
+  expect(JSON.stringify([whole, ...deltas])).not.toContain('"tool_calls":null');
+});
+
+test("an answer that the engine's user aborts is an error", async () => {
+  const aborted = { type: "abort", message: "Aborted" } as const;
+  const { chat } = both({ pieces: ["Hi"], finish: aborted });
+  const { tools: _, ...plain } = body;
+  await expect(chat.completions.create(plain)).rejects.toThrow(
+    "Cannot complete the chat: it was aborted",
+  );
+});
+
 test("a failure within a stream is thrown behind what came before it", async () => {
   const { chat } = both({ pieces: ANSWER, failure: { at: 2, error: new Error("broken") } });
   let count = 0;
@@ -101,4 +135,8 @@ test("a signal, and a loop that is left, end the request", async () => {
   await expect(chat.completions.create(plain, { signal })).rejects.toMatchObject({
     name: "AbortError",
   });
+  const whole = new AbortController();
+  const answering = chat.completions.create(plain, { signal: whole.signal });
+  whole.abort();
+  await expect(answering).rejects.toMatchObject({ name: "AbortError" });
 });

@@ -10,9 +10,19 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
 let consumer: string;
 
 const PROGRAM = `
-import { createApp, type GenerationEngine, type WeightSource } from "wisp-llm";
+import type OpenAI from "openai";
+import { createApp, type Engine, type GenerationEngine, type WeightSource } from "wisp-llm";
+import { createWisp } from "wisp-llm/ai";
 import { openDevice as openInBrowser } from "wisp-llm/browser";
 import { openDevice, openFolder, serve } from "wisp-llm/node";
+import { languageModelOf } from "wisp-llm/prompt-api";
+
+export async function interfaces(engine: Engine): Promise<void> {
+  const messages = [{ role: "user" as const, content: "Hi" }];
+  const answer: OpenAI.ChatCompletion = await engine.chat.completions.create({ messages });
+  const session = await languageModelOf(engine).create();
+  console.log(createWisp(engine)().modelId, answer.id, await session.prompt("Hi"));
+}
 
 export async function main(engine: GenerationEngine): Promise<void> {
   const source: WeightSource = await openFolder("model");
@@ -39,6 +49,29 @@ for (const next of [[], [98, 97]]) {
 }
 `;
 
+/** One model behind three interfaces, greedily. */
+const INTERFACES_PROGRAM = `
+import { Engine } from "wisp-llm";
+import { createWisp } from "wisp-llm/ai";
+import { defaultModelPath, openDevice, openFolder } from "wisp-llm/node";
+import { languageModelOf } from "wisp-llm/prompt-api";
+
+const { device } = await openDevice();
+const source = await openFolder(defaultModelPath());
+const engine = await Engine.load(source, { device, contextLength: 512 });
+const text = "What is 17 + 25?";
+const messages = [{ role: "user", content: text }];
+const { choices } = await engine.chat.completions.create({ messages, temperature: 0 });
+const prompt = [{ role: "user", content: [{ type: "text", text }] }];
+const { content } = await createWisp(engine)().doGenerate({ prompt, temperature: 0 });
+const LanguageModel = languageModelOf(engine);
+const session = await LanguageModel.create({ samplingMode: "most-predictable" });
+console.log(choices[0].message.content);
+console.log(content.at(-1).text);
+console.log(await session.prompt(text));
+await engine.close();
+`;
+
 const tsc = join(root, "node_modules", "typescript", "bin", "tsc");
 
 beforeAll(() => {
@@ -47,7 +80,9 @@ beforeAll(() => {
   writeFileSync(join(consumer, "main.ts"), PROGRAM);
   // What a consumer has of its own.
   mkdirSync(join(consumer, "node_modules"));
-  symlinkSync(join(root, "node_modules", "@types"), join(consumer, "node_modules", "@types"));
+  for (const name of ["@types", "openai"]) {
+    symlinkSync(join(root, "node_modules", name), join(consumer, "node_modules", name));
+  }
 });
 
 afterAll(stopAll);
@@ -66,6 +101,8 @@ test.each(["nodenext", "bundler"])(
       moduleResolution: kind,
       lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
       types: ["node"],
+      // What users of the ai SDK have beside the package.
+      paths: { "@ai-sdk/provider": [join(root, "node_modules/@ai-sdk/provider")] },
     };
     const config = join(consumer, `tsconfig.${kind}.json`);
     writeFileSync(config, JSON.stringify({ compilerOptions, files: ["main.ts"] }));
@@ -83,4 +120,12 @@ test("the package follows grammars in a thread, which keeps no process alive", a
     stdout: "a thread\n[ 98, 99 ]\n[ 0 ]\n",
     stderr: "",
   });
+});
+
+test("an engine answers OpenAI's shape, the ai SDK and the Prompt API alike", async () => {
+  const { code, stdout } = await program(INTERFACES_PROGRAM);
+  expect(code).toBe(0);
+  const said = stdout.trim().split("\n");
+  expect(said[0]).toContain("42");
+  expect(said).toEqual(Array(3).fill(said[0]));
 });

@@ -5,8 +5,9 @@
  */
 import { errorOf } from "../../engine/remote/error_data.ts";
 import { messagePort } from "../../engine/remote/port.ts";
-import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
+import { type OpenedPort, openPort } from "../../engine/remote/remote_engine.ts";
 import { UnsupportedError, WorkerError } from "../../errors.ts";
+import { RemoteEngine } from "../../openai/remote_engine.ts";
 import type { OpenDeviceOptions } from "../device.ts";
 import type { ModelAddress } from "./model_address.ts";
 import type {

@@ -104,7 +104,7 @@ export class RemoteEngine implements GenerationEngine {
    * @throws {WorkerError} when the port ends before it has answered.
    */
   static async connect(port: Port, options: ConnectOptions = {}): Promise<RemoteEngine> {
-    return new RemoteEngine(await openPort(port, options));
+    return new this(await openPort(port, options));
   }
 
   generate(
