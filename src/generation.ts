@@ -288,6 +288,11 @@ export interface EngineStatus extends RanksStatus {
   readonly recovering: boolean;
   /** How often a lost device was replaced. */
   readonly recoveries: number;
+  /**
+   * Of an engine that leaves the device while nobody asks: whether it has left, or is coming back.
+   * Absent while it is there.
+   */
+  readonly sleep?: "asleep" | "waking";
   readonly runningRequests: number;
   /** That may run at once. */
   readonly maxRunningRequests: number;

@@ -380,6 +380,8 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     expect([code, stderr]).toEqual([0, ""]);
     for (const { flags } of Object.values(LAUNCH_OPTIONS)) expect(stdout).toContain(flags[0]);
   },
+  // What it does is seen in sleep.test.ts.
+  sleepIdleSeconds: () => echoed(first, "sleep_idle_seconds", 3600),
   // These two are seen when the servers stop.
   drainTimeout: async () => {
     const { code, stdout, stderr } = await first.stop();

@@ -165,6 +165,9 @@ function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
     "total_group_restarts",
     "How often ranks that are processes were started again.",
     () => status().restarts ?? 0,
+    "engine_asleep",
+    "1 while the model has left the device, or is coming back, as nobody asked; else 0.",
+    () => (status().sleep === undefined ? 0 : 1),
   );
   gauge(
     "spec_accept_length",

@@ -97,6 +97,18 @@ export const SERVER_OPTIONS = {
     help: "how long /health_generate waits for a token",
     group: SERVER,
   },
+  sleepIdleSeconds: {
+    flags: ["--sleep-idle-seconds"],
+    kind: "number",
+    value: "SECONDS",
+    min: 1,
+    max: 2_000_000,
+    defaultText: "never",
+    help:
+      "after how long without a request the model and its cache leave the device; the next request " +
+      "loads them again",
+    group: SERVER,
+  },
   drainTimeout: {
     flags: ["--drain-timeout"],
     kind: "number",
@@ -196,12 +208,20 @@ export function requireConsistent(options: ServerOptions): void {
     throw needs("collectTokensHistogram", "enableMetrics");
   }
   if (options.profileKernels && options.profileDir !== undefined) {
-    const [kernels, dir] = ["profileKernels", "profileDir"] as const;
-    throw new OptionError(
-      `Cannot use option ${SERVER_OPTIONS[kernels].flags[0]} together with ` +
-        `${SERVER_OPTIONS[dir].flags[0]}: one profile is taken at a time`,
-    );
+    throw excludes("profileKernels", "profileDir", "one profile is taken at a time");
   }
+  if (options.profileKernels && options.sleepIdleSeconds !== undefined) {
+    throw excludes("profileKernels", "sleepIdleSeconds", "a model that is measured never sleeps");
+  }
+}
+
+function excludes(
+  name: keyof ServerOptions,
+  other: keyof ServerOptions,
+  reason: string,
+): OptionError {
+  const [flag, second] = [SERVER_OPTIONS[name].flags[0], SERVER_OPTIONS[other].flags[0]];
+  return new OptionError(`Cannot use option ${flag} together with ${second}: ${reason}`);
 }
 
 function needs(name: keyof ServerOptions, other: keyof ServerOptions): OptionError {

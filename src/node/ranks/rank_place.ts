@@ -12,6 +12,7 @@ import {
   type EngineLaunchOptions,
   type LaunchOptions,
 } from "../options/options.ts";
+import { SERVER_OPTIONS } from "../options/server_options.ts";
 
 /** Seconds that nodes and ranks wait for each other at the start. */
 const TIMEOUT = 600;
@@ -44,6 +45,19 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
     distTimeout: distTimeout ?? TIMEOUT,
   });
   return tpSize === 1 ? undefined : place;
+}
+
+/** @throws {OptionError} naming what ranks that are processes cannot do. */
+export function requireOfProcesses(options: LaunchOptions): void {
+  if (options.sleepIdleSeconds !== undefined) throw cannot(SERVER_OPTIONS.sleepIdleSeconds);
+  const key = ONLY_IN_ONE.find((one) => Boolean(options[one]));
+  if (key !== undefined) throw cannot(ENGINE_OPTIONS[key]);
+}
+
+function cannot({ flags }: { readonly flags: readonly string[] }): OptionError {
+  const state =
+    "ranks that are processes cannot do it yet; without --nnodes one process has them all";
+  return new OptionError(`Cannot use option ${flags[0]} with --nnodes: ${state}`);
 }
 
 /** What all nodes must have alike, by the options' names. */

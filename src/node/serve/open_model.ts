@@ -76,6 +76,9 @@ export interface ReplaceableDevice extends OpenedDevice {
   readonly places: readonly number[];
   /** Says which rank of this machine has which adapter, where they have numbers. */
   readonly sentences: readonly string[];
+  readonly openNext: () => Promise<GPUDevice>;
+  /** Gives the newest of them back. */
+  readonly destroy: () => void;
 }
 
 /** Ranks of this machine for which devices are opened. */
@@ -142,4 +145,11 @@ function describePlaces(
     `Cannot share a model between adapters of different kinds: ${named.join(", ")}; ` +
       "--base-gpu-id and --gpu-id-step choose them",
   );
+  const open = deviceFactory(wishes, opened.device);
+  let newest = opened.device;
+  const openNext = async () => {
+    newest = await open();
+    return newest;
+  };
+  return { ...opened, openNext, destroy: () => newest.destroy() };
 }

@@ -42,6 +42,7 @@ import { packageVersion } from "../package_root.ts";
 import { idleGroupOptions } from "../ranks/group_options.ts";
 import { type RunningServer, requireFreeAddress, serve } from "./http.ts";
 import { drainOnSignal, LAST_WORDS } from "./shutdown.ts";
+import { sleepsWhenIdle } from "./sleep_when_idle.ts";
 import { socketLimits } from "./socket_limits.ts";
 import type { StartedEngine } from "./start_engine.ts";
 import { lineReport } from "./start_report.ts";
@@ -75,7 +76,8 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   }
   const startTimes = new StartTimes();
   const report = startTimes.watch(lineReport(log, options.decodeLogInterval));
-  const engine = await context.startEngine(options, report);
+  const started = await context.startEngine(options, report);
+  const engine = sleepsWhenIdle(started, { options, log, report, context });
   startTimes.end();
   await serveStarted(engine, { options, log, startTimes });
 }

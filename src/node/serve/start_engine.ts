@@ -38,6 +38,8 @@ export interface StartedEngine extends GenerationEngine {
   readonly pageLayout?: PageLayout | undefined;
   /** Rejects when the engine is gone for good, and a server of it has to end. */
   readonly lost?: Promise<never>;
+  /** Gives the device back, once the engine is closed. */
+  readonly freeDevice?: () => void;
 }
 
 /** What an engine is started with; a server's says too what it shares with others. */
@@ -106,6 +108,8 @@ export const startEngine: StartEngine = async (options, report) => {
     const where = new Set(opened.places).size > 1 ? "on their adapters" : undefined;
     report.sizes(describeRanks(options.tpSize, engine.unshared, where));
     return engine;
+    report.sizes(describeRanks(options.tpSize, engine.unshared));
+    return Object.assign(engine, { freeDevice: opened.destroy });
   } catch (error) {
     throw asOptionError(error);
   }

@@ -12,6 +12,8 @@ import type { EngineObserver } from "./observe.ts";
 
 /** Milliseconds from the beginning of one probe to that of the next, and between two looks of one. */
 export const SECOND = 1000;
+/** What ids of the requests begin with that find out whether the model works. */
+export const HEALTH_CHECK = "HEALTH_CHECK_";
 
 export interface HealthProbeOptions {
   /** As it is, so that no observer is told of a probe. */
@@ -51,12 +53,14 @@ export class HealthProbe {
   /**
    * Joins the probe that runs, takes the result of one that began within the last second, or begins
    * one. An engine that is busy shows that it works by any step that it finishes, so that a long
-   * queue is no illness.
+   * queue is no illness. One that sleeps is not woken to find out.
    *
    * @returns False when nothing has come in time.
    * @throws what the engine throws, to the caller that began the probe; the others are told false.
    */
   works(): Promise<boolean> {
+    const { sleep, healthy } = this.#options.engine.status();
+    if (sleep !== undefined) return Promise.resolve(healthy);
     const now = performance.now();
     const latest = this.#latest;
     if (latest !== undefined && (!latest.isOver || now - latest.startedAt < SECOND)) {
@@ -118,7 +122,7 @@ async function generatesToken(engine: GenerationEngine, signal: AbortSignal): Pr
     // Token 0 is in every vocabulary, and one token fits into every context.
     tokens: [0],
     sampling: { maxNewTokens: 1, temperature: 0, ignoreEos: true },
-    requestId: `HEALTH_CHECK_${Date.now()}`,
+    requestId: `${HEALTH_CHECK}${Date.now()}`,
     signal,
   };
   try {

@@ -62,6 +62,7 @@ export function serverInfo({
       {
         healthy: status.healthy,
         recovering: status.recovering,
+        ...(status.sleep && { sleep: status.sleep }),
         num_running_reqs: status.runningRequests,
         num_waiting_reqs: status.queuedRequests,
         num_used_tokens: status.usedTokens,

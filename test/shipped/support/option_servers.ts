@@ -16,6 +16,7 @@ export function firstArguments(
     ["--served-model-name", "tiny", "small", "--stream-interval", "3", "--enable-cache-report"],
     ["--preferred-sampling-params", '{"temperature": 0, "max_new_tokens": 5}'],
     ["--watchdog-timeout", "60", "--health-check-timeout", "5", "--drain-timeout", "2"],
+    ["--sleep-idle-seconds", "3600"],
     ["--log-level", "info", "--log-requests", "--log-requests-level", "2"],
     ["--decode-log-interval", "1", "--enable-metrics", "--collect-tokens-histogram"],
     ["--profile-dir", folders.profiles, "--api-key", "KEY", "--admin-api-key", "ADMIN"],
