@@ -26,8 +26,7 @@ export interface SamplingParams {
   /** Completion tokens at most; `null` fills the context. Default 128. */
   readonly maxNewTokens?: number | null;
   /**
-   * Completion tokens at least: until then neither the end-of-sequence token nor `stopTokenIds` can
-   * come. 0, or below `maxNewTokens`. Default 0.
+   * Completion tokens before an end-of-sequence token or `stopTokenIds` can come, below `maxNewTokens`. Default 0.
    */
   readonly minNewTokens?: number;
   /** Divides the logits; 0 is greedy. Default 1. */
@@ -288,10 +287,7 @@ export interface EngineStatus extends RanksStatus {
   readonly recovering: boolean;
   /** How often a lost device was replaced. */
   readonly recoveries: number;
-  /**
-   * Of an engine that leaves the device while nobody asks: whether it has left, or is coming back.
-   * Absent while it is there.
-   */
+  /** That it has left the device for lack of requests, or is coming back. Absent while it is there. */
   readonly sleep?: "asleep" | "waking";
   readonly runningRequests: number;
   /** That may run at once. */

@@ -10,6 +10,7 @@ import { type FamilyParsers, parsersOf } from "../text/family_parsers.ts";
 import { AnswerReader } from "./answer_reader.ts";
 import type { ChatPiece, ChatRequest, ServedModel } from "./chat_exchange.ts";
 import { refusalOf, ServerError } from "./server_error.ts";
+import { wireMessages } from "./wire_messages.ts";
 
 /** Sends a request to a path of the server, such as "/v1/models". */
 export type Send = (path: string, init: RequestInit) => Response | Promise<Response>;
@@ -36,6 +37,7 @@ export class ChatClient {
       isOurs,
       defaults: numbersIn(info.default_sampling_params),
       thinkingVariables: Array.isArray(variables) ? variables.map(String) : [],
+      readsImages: isOurs ? info.has_image_understanding === true : undefined,
       unread: isOurs ? unreadForms(family, info) : {},
     };
   }
@@ -144,13 +146,14 @@ function knownForms(family: string): FamilyParsers {
   }
 }
 
-function bodyOf(model: ServedModel, { messages, tools, fields, thinking }: ChatRequest): object {
+function bodyOf(model: ServedModel, request: ChatRequest): object {
+  const { messages, images, tools, fields, thinking } = request;
   const variable = model.thinkingVariables.find((name) => /^(enable_)?thinking$/.test(name));
   const isTold = thinking !== undefined && variable !== undefined;
   const reads = model.unread.toolCalls !== undefined || model.unread.reasoning !== undefined;
   return {
     model: model.name,
-    messages,
+    messages: wireMessages(messages, images),
     ...(tools && tools.length > 0 && { tools }),
     ...(isTold && { chat_template_kwargs: { [variable]: thinking } }),
     // The marks of what the client reads are special tokens.

@@ -19,12 +19,16 @@ export interface ServedModel {
   readonly defaults: Readonly<Record<string, number>>;
   /** Variables of the chat template by which a request says how much to think. */
   readonly thinkingVariables: readonly string[];
+  /** Whether it reads images; undefined where the server does not say. */
+  readonly readsImages?: boolean | undefined;
   /** Forms that the server leaves in the content, for the client to read. */
   readonly unread: FamilyParsers;
 }
 
 export interface ChatRequest {
   readonly messages: readonly ChatMessage[];
+  /** Addresses, such as data URLs, for the places of images in `messages`, in order. Default none. */
+  readonly images?: readonly string[];
   /** Function tools in OpenAI's form. Default none. */
   readonly tools?: readonly object[];
   /** Further fields of the body, such as `temperature`. */

@@ -10,6 +10,7 @@ import { StoppedError } from "./commands/stopped_error.ts";
 import { LaunchError } from "./mpi/launch_error.ts";
 import { OptionError } from "./options/option_parser.ts";
 import { packageVersion } from "./package_root.ts";
+import { shown } from "./terminal_text.ts";
 
 const USAGE = `Usage: wisp COMMAND [options]
 
@@ -74,7 +75,8 @@ export async function runCommand(
     await run(args, context);
     return 0;
   } catch (error) {
-    context.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    // What a server or a file says may be in it.
+    context.stderr.write(`${shown(error instanceof Error ? error.message : String(error))}\n`);
     if (error instanceof StoppedError || error instanceof LaunchError) return error.exitCode;
     return error instanceof OptionError ? 2 : 1;
   }

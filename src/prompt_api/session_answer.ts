@@ -135,8 +135,10 @@ async function calledTool(
   const tool = tools.find((one) => one.name === name);
   let content: string;
   try {
-    if (tool === undefined) throw new Error(`there is no tool "${name}"`);
-    content = String(await tool.execute(JSON.parse(text)));
+    content =
+      tool === undefined
+        ? `Error: there is no tool "${name}"`
+        : String(await tool.execute(JSON.parse(text)));
   } catch (error) {
     content = `Error: ${error instanceof Error ? error.message : String(error)}`;
   }

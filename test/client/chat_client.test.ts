@@ -41,6 +41,7 @@ describe("a server of this kind", () => {
   test("tells its model, and what it does where a request does not say", async () => {
     expect(await ours({}).client.describe()).toEqual({
       name: "models/scripted",
+      readsImages: false,
       contextLength: 4096,
       isOurs: true,
       defaults: { temperature: 1, top_p: 1, top_k: 20 },

@@ -65,6 +65,7 @@ test("a person chats, has the result of a tool asked for, and leaves", async (co
   await chat.type("/retry\r", /give\?/);
   // Without a result, and so without the call.
   await chat.type(CTRL_C, EMPTY_PROMPT);
+  await chat.type("/image /nowhere.png\r", /reads text only/);
   await chat.type("/nope\r", /no such command/);
   await chat.type(CTRL_D, /\n/);
   expect(await chat.ended()).toBe(0);

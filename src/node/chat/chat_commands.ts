@@ -4,15 +4,11 @@
  * @module
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { EngineError } from "../../errors.ts";
+import { ChatCommandError } from "./chat_command_error.ts";
 import type { ChatDisplay } from "./chat_display.ts";
 import { writtenChat } from "./chat_history.ts";
 import type { ChatSession } from "./chat_session.ts";
-
-/** A command of a chat that cannot be carried out. */
-export class ChatCommandError extends EngineError {
-  readonly code = "invalid_command";
-}
+import { readImageFile } from "./image_file.ts";
 
 interface ChatCommand {
   /** What stands behind its name. */
@@ -45,6 +41,16 @@ export const CHAT_COMMANDS: Readonly<Record<string, ChatCommand>> = {
       display.note(names === "" ? "No tools" : `Tools: ${names}`);
     },
   },
+  image: {
+    argument: "[FILE]",
+    help: `show the model an image with the next question; "${NONE}" takes all back, nothing lists them`,
+    run: (session, file, display) => {
+      if (file === NONE) session.shown = [];
+      else if (file !== "") session.shown = [...session.shown, readImageFile(file, session.model)];
+      const names = session.shown.map(({ name }) => name).join(", ");
+      display.note(names === "" ? "No images" : `With the next question: ${names}`);
+    },
+  },
   thinking: {
     argument: "on|off|auto",
     help: "tell a model that can do both to think, or not to",
@@ -71,12 +77,12 @@ export const CHAT_COMMANDS: Readonly<Record<string, ChatCommand>> = {
   save: {
     argument: "FILE",
     help: "write the chat to a new file: its messages where it ends in .json, else Markdown",
-    run: ({ allMessages }, file, display) => {
+    run: (session, file, display) => {
       if (file === "")
         throw new ChatCommandError("Cannot save the chat: the name of a file is missing");
       if (existsSync(file))
         throw new ChatCommandError(`Cannot save the chat: ${file} is there already`);
-      writeFileSync(file, writtenChat(file, allMessages), { flag: "wx" });
+      writeFileSync(file, writtenChat(file, session.allMessages, session.images), { flag: "wx" });
       display.note(`Saved to ${file}`);
     },
   },

@@ -5,13 +5,10 @@
  */
 import type { MessageEvent } from "../../text/message_parser.ts";
 import type { Output } from "../observe/logger.ts";
+import { shown } from "../terminal_text.ts";
 
 const DIM = "\u001b[2m";
 const PLAIN = "\u001b[0m";
-
-/** All that could move the cursor or speak to the terminal, but for ends of lines and tabs. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not reach a terminal.
-const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
 export class ChatDisplay {
   readonly #stdout: Output;
@@ -94,9 +91,4 @@ export class ChatDisplay {
     if (mode !== this.#mode && this.#isColoured) this.#stdout.write(mode === "dim" ? DIM : PLAIN);
     this.#mode = mode;
   }
-}
-
-/** A model must not be able to command the terminal. */
-function shown(text: string): string {
-  return text.replace(CONTROLS, "\ufffd");
 }

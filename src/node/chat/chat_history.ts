@@ -4,6 +4,7 @@
  * @module
  */
 import { type ChatMessage, type ChatToolCall, textOf } from "../../chat_message.ts";
+import { wireMessages } from "../../client/wire_messages.ts";
 import type { MessageEvent } from "../../text/message_parser.ts";
 
 /** One message of the model, as it grows. */
@@ -48,9 +49,16 @@ export class GrowingMessage {
   }
 }
 
-/** @param name Of the file: one that ends in .json has the messages as programs take them. */
-export function writtenChat(name: string, messages: readonly ChatMessage[]): string {
-  if (name.endsWith(".json")) return `${JSON.stringify(messages, null, 2)}\n`;
+/**
+ * @param name Of the file: one that ends in .json has the messages as programs take them.
+ * @param images Addresses for their places of images, in order.
+ */
+export function writtenChat(
+  name: string,
+  messages: readonly ChatMessage[],
+  images: readonly string[] = [],
+): string {
+  if (name.endsWith(".json")) return `${JSON.stringify(wireMessages(messages, images), null, 2)}\n`;
   return `${messages.map(asMarkdown).join("\n\n")}\n`;
 }
 

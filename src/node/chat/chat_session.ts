@@ -4,10 +4,12 @@
  * @module
  */
 import type { ChatMessage, ChatToolCall } from "../../chat_message.ts";
+import type { ServedModel } from "../../client/chat_exchange.ts";
 import { AnswerTimes } from "./answer_times.ts";
 import type { ChatDisplay } from "./chat_display.ts";
 import { GrowingMessage } from "./chat_history.ts";
 import type { ChatPartner } from "./chat_partner.ts";
+import type { ImageFile } from "./image_file.ts";
 import { INTERRUPT, type LineInput } from "./line_input.ts";
 
 export interface ChatSettings {
@@ -32,7 +34,11 @@ export class ChatSession {
   /** Without the system prompt. */
   messages: ChatMessage[] = [];
   readonly #surroundings: ChatSurroundings;
-  #lastQuestion: string | undefined;
+  /** What is shown with the next question. */
+  shown: readonly ImageFile[] = [];
+  /** Those of each question that had some. */
+  readonly #images = new Map<ChatMessage, readonly string[]>();
+  #lastQuestion: ChatMessage | undefined;
 
   constructor(settings: ChatSettings, surroundings: ChatSurroundings) {
     this.settings = settings;
@@ -47,8 +53,19 @@ export class ChatSession {
       : [{ role: "system", content: system }, ...this.messages];
   }
 
+  /** Whom it talks to. */
+  get model(): ServedModel {
+    return this.#surroundings.partner.model;
+  }
+
+  /** Of all messages, in order. */
+  get images(): readonly string[] {
+    return this.messages.flatMap((message) => this.#images.get(message) ?? []);
+  }
+
   clear(): void {
     this.messages = [];
+    this.#images.clear();
     this.#lastQuestion = undefined;
   }
 
@@ -60,9 +77,20 @@ export class ChatSession {
    * @throws {EngineError} when the model cannot answer; the chat is as it was.
    */
   async ask(question: string): Promise<boolean> {
+    const text = { type: "text", text: question } as const;
+    const places = this.shown.map(() => ({ type: "image" }) as const);
+    const content = places.length === 0 ? question : [...places, text];
+    const message: ChatMessage = { role: "user", content };
+    const urls = this.shown.map(({ url }) => url);
+    if (urls.length > 0) this.#images.set(message, urls);
+    this.shown = [];
+    return this.#ask(message);
+  }
+
+  async #ask(question: ChatMessage): Promise<boolean> {
     const before = [...this.messages];
     this.#lastQuestion = question;
-    this.messages.push({ role: "user", content: question });
+    this.messages.push(question);
     try {
       for (;;) {
         const message = await this.#answer();
@@ -90,10 +118,10 @@ export class ChatSession {
   async retry(): Promise<boolean> {
     const question = this.#lastQuestion;
     if (question === undefined) return false;
-    const last = this.messages.findLastIndex(({ role }) => role === "user");
+    const last = this.messages.lastIndexOf(question);
     // Where the last question failed, it was taken back already.
-    if (last >= 0 && this.messages[last]!.content === question) this.messages.splice(last);
-    await this.ask(question);
+    if (last >= 0) this.messages.splice(last);
+    await this.#ask(question);
     return true;
   }
 
@@ -106,7 +134,8 @@ export class ChatSession {
     let end: string | null = null;
     lines.onInterrupt = () => stop.abort();
     try {
-      const request = { messages: this.allMessages, tools, thinking, fields, signal: stop.signal };
+      const { allMessages: messages, images } = this;
+      const request = { messages, images, tools, thinking, fields, signal: stop.signal };
       for await (const { events, usage, finish } of partner.client.answer(partner.model, request)) {
         times.take(usage, events.length > 0);
         end = finish;

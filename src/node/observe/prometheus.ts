@@ -166,7 +166,7 @@ function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
     "How often ranks that are processes were started again.",
     () => status().restarts ?? 0,
     "engine_asleep",
-    "1 while the model has left the device, or is coming back, as nobody asked; else 0.",
+    "1 while the model has left the device for lack of requests, or is coming back; else 0.",
     () => (status().sleep === undefined ? 0 : 1),
   );
   gauge(

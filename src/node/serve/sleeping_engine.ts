@@ -1,5 +1,5 @@
 /**
- * An engine that leaves the device while nobody asks, and is loaded again by the next request.
+ * An engine that leaves the device while no request comes, and is loaded again by the next one.
  *
  * @module
  */

@@ -16,6 +16,7 @@ import { parseOptions } from "../../../src/node/options/option_parser.ts";
 import { serve } from "../../../src/node/serve/http.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import { writePng } from "../../support/images/write_png.ts";
 import { startCommand } from "../../support/package/run_command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wisp-chat-"));
@@ -192,11 +193,61 @@ describe("a chat of piped lines", () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
   });
 
+  test("/image shows pictures with the next question, and /save keeps them", async () => {
+    const files = ["one", "two"].map((name, i) => {
+      const png = writePng({ colorType: 0, bitDepth: 8, width: 2, height: 2, sample: () => i });
+      const file = join(folder, `${name}.png`);
+      writeFileSync(file, png);
+      return file;
+    });
+    const saved = join(folder, "images.json");
+    const engine = saying({ pieces: ["A cat"] });
+    Object.assign(engine.model, { readsImages: true });
+    const lines = [`/image ${files[0]}`, `/image ${files[1]}`, "/image", "What is it?", "And now?"];
+    const { code, stderr } = await chat(engine, [...lines, `/save ${saved}`, "/retry"]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining("question: one.png, two.png")]);
+    const shownTo = engine.requests.map(({ images = [] }) => images.map((png) => [...png].length));
+    const sizes = files.map((file) => readFileSync(file).length);
+    expect(shownTo).toEqual([sizes, sizes, sizes]);
+    expect(engine.requests[0]!.images![1]).toEqual(new Uint8Array(readFileSync(files[1]!)));
+    const [first] = JSON.parse(readFileSync(saved, "utf8"));
+    expect(first.content.map(({ type }: { type: string }) => type)).toEqual([
+      "image_url",
+      "image_url",
+      "text",
+    ]);
+    expect(first.content[0].image_url.url).toMatch(/^data:image\/png;base64,iVBOR/);
+  });
+
+  test.each([
+    [true, "none.png", "ENOENT"],
+    [true, "text.png", "it is no file of PNG"],
+    [true, "large.png", "it has 11534337 bytes, more than 11534336"],
+    [false, "text.png", "reads text only"],
+  ])("/image of what cannot be shown is refused (%s, %s)", async (readsImages, name, message) => {
+    writeFileSync(join(folder, "text.png"), "text");
+    writeFileSync(join(folder, "large.png"), new Uint8Array(11 * 2 ** 20 + 1));
+    const engine = saying({ pieces: ["x"] });
+    Object.assign(engine.model, { readsImages });
+    const { code, stderr } = await chat(engine, [`/image ${join(folder, name)}`]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining(message)]);
+  });
+
   test("/help tells of every command, /exit ends the program", async () => {
     const engine = saying({ pieces: ["x"] });
     const { code, stderr } = await chat(engine, ["/help", "/exit", "never asked"]);
     expect(code).toBe(0);
-    for (const name of ["system", "tools", "thinking", "retry", "save", "clear", "exit", "help"]) {
+    for (const name of [
+      "system",
+      "image",
+      "tools",
+      "thinking",
+      "retry",
+      "save",
+      "clear",
+      "exit",
+      "help",
+    ]) {
       expect(stderr).toContain(`/${name}`);
     }
     expect(engine.requests).toEqual([]);
@@ -225,13 +276,14 @@ describe("a chat with a server", () => {
     await server.close(0);
   });
 
-  test("that is not there, or no server of models, is told", async () => {
-    const other = createServer((_, response) => response.writeHead(404).end("a shop"));
+  test("that is not there, or no server of models, is told, and commands no terminal", async () => {
+    const said = "\u001b]0;x\u0007a\u009b2J shop\r\n";
+    const other = createServer((_, response) => response.writeHead(404).end(said));
     await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
     const url = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
     expect(await chat(new ScriptedEngine(), [], ["--url", url])).toMatchObject({
       code: 1,
-      stderr: "a shop\n",
+      stderr: "\ufffd]0;x\ufffda\ufffd2J shop\n",
     });
     await new Promise((resolve) => other.close(resolve));
     const { code, stderr } = await chat(new ScriptedEngine(), [], ["--url", url]);

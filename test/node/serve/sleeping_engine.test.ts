@@ -1,4 +1,4 @@
-/** An engine that sleeps while nobody asks, over scripted ones: who wakes it, and who meanwhile leaves. */
+/** An engine that sleeps while no request comes, over scripted ones: who wakes it, and who meanwhile leaves. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { GenerationRequest } from "../../../src/generation.ts";
 import { SleepingEngine } from "../../../src/node/serve/sleeping_engine.ts";
@@ -54,7 +54,7 @@ async function textOf(engine: SleepingEngine, request: GenerationRequest = { pro
   return `${text} ${finish}`;
 }
 
-describe("an engine that nobody asks", () => {
+describe("an engine without requests", () => {
   test("sleeps after its time, and the next request wakes it", async () => {
     const { engine, engines, closed, loads, told, pass } = setUp();
     await pass(6);
