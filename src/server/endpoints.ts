@@ -23,7 +23,13 @@ import { handleHealthGenerate } from "./routes/health_generate.ts";
 import { handleCountTokens, handleMessages } from "./routes/messages.ts";
 import { handleMetrics } from "./routes/metrics.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
-import { handleOllamaChat, handleOllamaGenerate, handleOllamaTags } from "./routes/ollama.ts";
+import { handleOllamaChat, handleOllamaGenerate } from "./routes/ollama.ts";
+import {
+  handleOllamaPs,
+  handleOllamaShow,
+  handleOllamaTags,
+  handleOllamaVersion,
+} from "./routes/ollama_models.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
 import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
 import { handleResponse, handleResponses } from "./routes/responses.ts";
@@ -70,7 +76,15 @@ export const ENDPOINTS: readonly Endpoint[] = [
     handle: handleOllamaGenerate,
     errorResponse: ollamaErrorResponse,
   },
+  {
+    methods: ["POST"],
+    paths: ["/api/show"],
+    handle: handleOllamaShow,
+    errorResponse: ollamaErrorResponse,
+  },
   { methods: ["GET"], paths: ["/api/tags"], handle: handleOllamaTags },
+  { methods: ["GET"], paths: ["/api/ps"], handle: handleOllamaPs },
+  { methods: ["GET"], paths: ["/api/version"], handle: handleOllamaVersion },
   { methods: ["GET"], paths: ["/v1/models"], handle: listModels },
   {
     methods: ["GET"],

@@ -42,6 +42,13 @@ const ENDPOINTS: Readonly<Record<string, () => Promise<unknown>>> = {
     expect(await answer.text()).toMatch(/"done":false\}\n.*"done_reason":"length".*\n$/s);
   },
   "/api/tags": () => isOk("/api/tags"),
+  "/api/ps": () => isOk("/api/ps"),
+  "/api/version": () => isOk("/api/version"),
+  "/api/show": async () => {
+    const [{ id }] = ((await (await server.get("/v1/models")).json()) as { data: [{ id: string }] })
+      .data;
+    await ask("/api/show", { model: id });
+  },
   "/v1/models": () => isOk("/v1/models"),
   "/v1/models/:id{.+}": async () => {
     expect((await server.get("/v1/models/none")).status).toBe(404);

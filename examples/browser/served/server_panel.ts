@@ -5,14 +5,13 @@
  *
  * @module
  */
-import "../panel/panel.css";
 import { element, fill, setText } from "../app/dom.ts";
 import { formatBytes } from "../app/format.ts";
 import { count, duration, percent, rounded } from "../drawing/figures.ts";
 import { cacheParts, fillBar, type Part } from "../panel/memory_section.ts";
 import type { Panel } from "../panel/panel_source.ts";
+import { mountSections } from "../panel/sections.ts";
 import { SpeedSection } from "../panel/speed_section.ts";
-import { whileVisible } from "../panel/while_visible.ts";
 import type { ServerConnection } from "./server_connection.ts";
 import {
   type ServerStatus,
@@ -21,43 +20,19 @@ import {
   serverTotals,
 } from "./server_status.ts";
 
-const POLL_MILLISECONDS = 1000;
-
 /** Shows the panel in `root` and keeps it up to date until it is closed. */
 export function mountServerPanel(root: HTMLElement, connection: ServerConnection): Panel {
   const speed = new SpeedSection();
   const memory = new ServerMemory();
   const requests = new RequestSection();
-  const problem = element("p", { class: "panel-problem", role: "alert", hidden: true });
-  const panel = element(
-    "div",
-    { class: "panel", role: "group", "aria-label": "Server" },
-    problem,
-    ...[speed, memory, requests].map((section) => section.element),
-  );
-  root.replaceChildren(panel);
   const totals = new Totals(connection);
   const look = async () => {
-    try {
-      const status = serverStatus(await connection.client.json("/get_server_info"));
-      speed.show(status);
-      memory.show(status);
-      requests.show(status, await totals.read());
-      problem.hidden = true;
-    } catch (error) {
-      // It may come back.
-      problem.textContent = error instanceof Error ? error.message : String(error);
-      problem.hidden = false;
-    }
+    const status = serverStatus(await connection.client.json("/get_server_info"));
+    speed.show(status);
+    memory.show(status);
+    requests.show(status, await totals.read());
   };
-  const stop = whileVisible(panel, { work: look, milliseconds: POLL_MILLISECONDS });
-  return {
-    update: (stats) => speed.update(stats),
-    close: () => {
-      stop();
-      panel.remove();
-    },
-  };
+  return mountSections(root, { label: "Server", speed, others: [memory, requests], look });
 }
 
 class Totals {

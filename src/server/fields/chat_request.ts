@@ -159,6 +159,8 @@ export function readMessages(fields: Fields, images?: WrittenImages): readonly C
 }
 
 function readMessage(fields: Fields, { limit, images }: Omit<ContentOptions, "role">): ChatMessage {
+  // OpenAI's agents put the number of a message's call beside it.
+  fields.integer("index");
   fields.takeIdle(IDLE_MESSAGE_FIELDS);
   const role = readRole(fields);
   const message = present<ChatMessage>({

@@ -14,7 +14,11 @@ export function listModels(context: ServerContext): Response {
 /** @throws {HttpError} when it is another model's id. */
 export function retrieveModel(context: ServerContext, id: string): Response {
   if (context.modelNames.includes(id)) return Response.json(modelCard(id, context));
-  throw new HttpError(
+  throw unknownModel(id);
+}
+
+export function unknownModel(id: string): HttpError {
+  return new HttpError(
     "model_not_found",
     `Cannot find the model ${JSON.stringify(id)}: it is not served here`,
     { field: "model" },

@@ -1,5 +1,5 @@
 /**
- * Ollama's `POST /api/chat`, `POST /api/generate` and `GET /api/tags`.
+ * Ollama's `POST /api/chat` and `POST /api/generate`.
  *
  * @module
  */
@@ -50,26 +50,4 @@ async function answer(
   }
   await group.collect((item) => answered.events(item));
   return group.releasing(() => answered.wire(group.warnings));
-}
-
-/** The names of the model, as a list of models. */
-export function handleOllamaTags({ engine, modelNames, startedAt }: ServerContext): Response {
-  const { modelType = "" } = engine.model;
-  const { weightBytes } = engine.status();
-  const models = modelNames.map((name) => ({
-    name,
-    model: name,
-    modified_at: new Date(startedAt * 1000).toISOString(),
-    size: weightBytes,
-    digest: "",
-    details: {
-      parent_model: "",
-      format: "safetensors",
-      family: modelType,
-      families: [modelType],
-      parameter_size: "",
-      quantization_level: "",
-    },
-  }));
-  return Response.json({ models });
 }

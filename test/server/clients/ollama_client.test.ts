@@ -1,4 +1,4 @@
-/** The unmodified `ollama` client against `/api/chat`, `/api/generate` and `/api/tags`, over a socket. */
+/** The unmodified `ollama` client against all paths that it knows here, over a socket. */
 import { Ollama, type Tool } from "ollama";
 import { afterEach, describe, expect, test } from "vitest";
 import { DeviceError } from "../../../src/errors.ts";
@@ -154,9 +154,24 @@ test("a prompt is a user's message, or raw", async () => {
   expect(second!.messages).toBeUndefined();
 });
 
-test("the names of the model are listed", async () => {
+test("the names of the model are listed, and what is on the device", async () => {
   const { client } = await setUp();
   expect((await client.list()).models.map(({ name }) => name)).toEqual(["tiny", "small"]);
+  const [running] = (await client.ps()).models;
+  expect(running).toMatchObject({ name: "tiny", size_vram: 2 ** 30 + 2 ** 29 });
+});
+
+test("a model is shown with what it can do, and the server's version is told", async () => {
+  const { client } = await setUp(
+    { model: { readsImages: true } },
+    { ...forms, description: { version: "1.2.3" } },
+  );
+  const shown = await client.show({ model: "small" });
+  expect(shown.capabilities).toEqual(["completion", "tools", "thinking", "vision"]);
+  expect(shown.model_info).toMatchObject({ "scripted.context_length": 4096 });
+  expect(shown.details.family).toBe("scripted");
+  await expect(client.show({ model: "other" })).rejects.toThrow('Cannot find the model "other"');
+  expect(await client.version()).toEqual({ version: "1.2.3" });
 });
 
 describe("an error", () => {

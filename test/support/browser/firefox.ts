@@ -1,6 +1,6 @@
 /**
- * Starts the machine's own Firefox without a window, with WebGPU on lavapipe. Nothing drives it: it
- * opens one page, which has to report by itself.
+ * Starts the machine's own Firefox without a window, with WebGPU on lavapipe. It opens one page, which
+ * reports by itself, or is driven (`driven_firefox.ts`).
  *
  * @module
  */
@@ -41,17 +41,26 @@ export function whyNoFirefox(): string | undefined {
   return undefined;
 }
 
+/** What of a Firefox differs from one test to another. */
+export interface FirefoxOptions {
+  readonly preferences?: Readonly<Record<string, boolean | number>>;
+  /** Before the address. */
+  readonly args?: readonly string[];
+}
+
 /** A running Firefox that opens `url`, in a profile of its own. */
-export function launchFirefox(url: string): Firefox {
+export function launchFirefox(url: string, options: FirefoxOptions = {}): Firefox {
   const reason = whyNoFirefox();
   if (reason !== undefined) throw new Error(`Cannot start Firefox: ${reason}`);
   const profile = mkdtempSync(join(tmpdir(), "wisp-firefox-"));
-  const lines = Object.entries(PREFERENCES).map(
+  const preferences = { ...PREFERENCES, ...options.preferences };
+  const lines = Object.entries(preferences).map(
     ([name, value]) => `user_pref("${name}", ${value});\n`,
   );
   writeFileSync(join(profile, "user.js"), lines.join(""));
   const manifest = lavapipeManifest();
-  const child = spawn(firefoxPath()!, ["--headless", "--no-remote", "--profile", profile, url], {
+  const own = ["--headless", "--no-remote", "--profile", profile, ...(options.args ?? [])];
+  const child = spawn(firefoxPath()!, [...own, url], {
     stdio: ["ignore", "pipe", "pipe"],
     // A group of its own: the browser is several processes.
     detached: true,
