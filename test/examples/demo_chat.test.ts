@@ -76,6 +76,7 @@ async function answered(
   await answer(turn, {
     source: engineSource(engine),
     messages: [{ role: "user", content: "What is 12 + 35?" }],
+    images: [],
     settings: { ...loadSettings(), usesTools: true, ...settings },
     tools: TOOLS,
     signal,

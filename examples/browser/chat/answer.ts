@@ -17,6 +17,8 @@ export interface AnswerOptions {
   readonly source: AnswerSource;
   /** The conversation up to the question. */
   readonly messages: readonly ChatMessage[];
+  /** Data URLs for its places of images, in order. */
+  readonly images: readonly string[];
   readonly settings: Settings;
   /** None for answers without tools. */
   readonly tools: readonly Tool[];
@@ -80,12 +82,12 @@ async function generateRound(
   messages: readonly ChatMessage[],
   options: RoundOptions,
 ): Promise<NonNullable<RoundPiece["finish"]>> {
-  const { source, settings, signal, turn, clock, onChange } = options;
+  const { source, settings, images, signal, turn, clock, onChange } = options;
   // An answer in JSON calls no tools.
   const tools = settings.answersJson ? [] : options.tools;
   clock.startRound();
   let last: RoundPiece | undefined;
-  for await (const piece of source.round({ messages, settings, tools, signal })) {
+  for await (const piece of source.round({ messages, images, settings, tools, signal })) {
     last = piece;
     for (const event of piece.events) apply(round, event);
     clock.take(piece);

@@ -8,10 +8,15 @@ import type { Explanation } from "../model/explain_error.ts";
 import type { Settings } from "./settings.ts";
 import type { Tool } from "./tools.ts";
 
-export type AnsweringModel = Pick<ModelDescription, "path" | "defaults" | "thinkingVariables">;
+export type AnsweringModel = Pick<
+  ModelDescription,
+  "path" | "defaults" | "thinkingVariables" | "readsImages"
+>;
 
 export interface RoundRequest {
   readonly messages: readonly ChatMessage[];
+  /** Data URLs of PNG files, for the places of images in `messages`, in order. */
+  readonly images: readonly string[];
   readonly settings: Settings;
   /** None for answers without tools. */
   readonly tools: readonly Tool[];

@@ -12,7 +12,14 @@ import type { AnswerSource } from "./answer_source.ts";
 import { showChatList } from "./chat_list.ts";
 import { deleteChat, loadChats, saveChat } from "./chat_store.ts";
 import { Composer } from "./composer.ts";
-import { type Chat, messagesOf, newAnswer, newChat } from "./conversation.ts";
+import {
+  type Chat,
+  imagesOf,
+  messagesOf,
+  newAnswer,
+  newChat,
+  type UserTurn,
+} from "./conversation.ts";
 import { ModeButtons } from "./mode_buttons.ts";
 import type { Settings } from "./settings.ts";
 import { SettingsView } from "./settings_view.ts";
@@ -48,7 +55,7 @@ export class ChatView {
     this.#actions = actions;
     this.#composer = new Composer({
       offHint: actions.offHint,
-      send: (text) => this.#send(text),
+      send: (text, takeImages) => this.#send(text, takeImages),
       stop: () => this.#stop(),
     });
     this.#settingsView = new SettingsView(settings, (text) => {
@@ -73,6 +80,7 @@ export class ChatView {
     this.#stop();
     this.#source = source;
     this.#composer.set(source === undefined ? "off" : "ready");
+    this.#composer.offerImages(source?.model.readsImages === true);
     if (source === undefined) return;
     this.#settingsView.showModel(source.model);
     showSuggestions(source.model, (text) => this.#composer.propose(text));
@@ -113,9 +121,10 @@ export class ChatView {
   }
 
   /** @returns Whether the question is taken. */
-  #send(text: string): boolean {
+  #send(text: string, takeImages: () => readonly string[]): boolean {
     if (!this.#canAnswer()) return false;
-    this.#chat.turns.push({ role: "user", text });
+    const images = takeImages();
+    this.#chat.turns.push({ role: "user", text, ...(images.length > 0 && { images }) });
     void this.#answer();
     return true;
   }
@@ -124,7 +133,8 @@ export class ChatView {
   #resend(turn: number, text: string): void {
     if (!this.#canAnswer()) return;
     this.#stop();
-    this.#chat.turns = [...this.#chat.turns.slice(0, turn), { role: "user", text }];
+    const asked = this.#chat.turns[turn] as UserTurn;
+    this.#chat.turns = [...this.#chat.turns.slice(0, turn), { ...asked, text }];
     void this.#answer();
     this.#composer.focus();
   }
@@ -156,6 +166,7 @@ export class ChatView {
     const running = new AbortController();
     this.#running = running;
     const messages = messagesOf(chat);
+    const images = imagesOf(chat);
     const turn = newAnswer();
     chat.turns.push(turn);
     if (!this.#chats.includes(chat)) this.#chats.unshift(chat);
@@ -166,6 +177,7 @@ export class ChatView {
     await answer(turn, {
       source,
       messages,
+      images,
       settings: structuredClone(this.#settings),
       tools: this.#settings.usesTools ? TOOLS : [],
       signal: running.signal,

@@ -5,12 +5,13 @@
  */
 import { byId } from "../app/dom.ts";
 import { icon } from "../app/icons.ts";
+import { ImageTray } from "./image_tray.ts";
 
 export interface ComposerActions {
   /** What to do where nothing answers, such as "Load a model". */
   readonly offHint: string;
   /** @returns Whether it is taken; else it stays in the field. */
-  readonly send: (text: string) => boolean;
+  readonly send: (text: string, takeImages: () => readonly string[]) => boolean;
   readonly stop: () => void;
 }
 
@@ -24,10 +25,12 @@ export class Composer {
   readonly #field = byId<HTMLTextAreaElement>("prompt");
   readonly #button = byId<HTMLButtonElement>("send");
   readonly #actions: ComposerActions;
+  readonly #images: ImageTray;
   #state: ComposerState = "off";
 
   constructor(actions: ComposerActions) {
     this.#actions = actions;
+    this.#images = new ImageTray(this.#field, this.#form);
     this.#form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.#press();
@@ -43,6 +46,11 @@ export class Composer {
       if (event.key === "Escape" && this.#state === "answering") actions.stop();
     });
     this.set("off");
+  }
+
+  /** Whether the model reads images. */
+  offerImages(readsImages: boolean): void {
+    this.#images.offer(readsImages);
   }
 
   set(state: ComposerState): void {
@@ -75,7 +83,8 @@ export class Composer {
       return;
     }
     const text = this.#field.value.trim();
-    if (this.#state === "off" || text === "" || !this.#actions.send(text)) return;
+    if (this.#state === "off" || text === "") return;
+    if (!this.#actions.send(text, () => this.#images.take())) return;
     this.#field.value = "";
     this.#fit();
   }

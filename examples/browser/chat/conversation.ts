@@ -19,6 +19,8 @@ export type Turn = UserTurn | AssistantTurn;
 export interface UserTurn {
   readonly role: "user";
   text: string;
+  /** Data URLs of PNG files. */
+  readonly images?: readonly string[];
 }
 
 /** One answer: as many rounds as the model took to get there by calling tools. */
@@ -95,10 +97,17 @@ export function messagesOf({ system, turns }: Pick<Chat, "system" | "turns">): C
   return [...instructions, ...turns.flatMap(turnMessages)];
 }
 
+/** Those that the messages have places for, in order. */
+export function imagesOf({ turns }: Pick<Chat, "turns">): readonly string[] {
+  return turns.flatMap((turn) => (turn.role === "user" ? (turn.images ?? []) : []));
+}
+
 function turnMessages(turn: Turn): ChatMessage[] {
-  return turn.role === "user"
-    ? [{ role: "user", content: turn.text }]
-    : turn.rounds.flatMap(roundMessages);
+  if (turn.role !== "user") return turn.rounds.flatMap(roundMessages);
+  const { text, images = [] } = turn;
+  if (images.length === 0) return [{ role: "user", content: text }];
+  const places = images.map(() => ({ type: "image" }) as const);
+  return [{ role: "user", content: [...places, { type: "text", text }] }];
 }
 
 /** What one round said and called, and what the tools answered. */

@@ -19,6 +19,7 @@ export function questionView(turn: UserTurn, resend: (text: string) => void): HT
   const show = () => {
     row.replaceChildren(
       element("h2", { class: "hidden" }, "You"),
+      shownImages(turn),
       element("div", { class: "bubble" }, turn.text),
       element(
         "div",
@@ -41,6 +42,13 @@ export function questionView(turn: UserTurn, resend: (text: string) => void): HT
   });
   show();
   return row;
+}
+
+/** "" where the question has none. */
+function shownImages({ images = [] }: UserTurn): HTMLElement | "" {
+  if (images.length === 0) return "";
+  const shown = images.map((src, i) => element("img", { src, alt: `Image ${i + 1}` }));
+  return element("div", { class: "shown-images" }, ...shown);
 }
 
 interface EditActions {

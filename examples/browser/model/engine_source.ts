@@ -41,7 +41,8 @@ async function* generateRound(
 }
 
 /** The request of a round, and the parser of its answer. */
-function prepare({ model }: GenerationEngine, { messages, settings, tools }: RoundRequest) {
+function prepare({ model }: GenerationEngine, asked: RoundRequest) {
+  const { messages, images, settings, tools } = asked;
   const variables = thinkingVariables(model.thinkingVariables, settings.thinking);
   const parsing = {
     ...parsersOf(model.family),
@@ -52,6 +53,7 @@ function prepare({ model }: GenerationEngine, { messages, settings, tools }: Rou
   const thinking = thinkingOf(parsing);
   const request: GenerationRequest = {
     messages,
+    ...(images.length > 0 && { images: images.map(bytesOf) }),
     ...(tools.length > 0 && { tools: toolSchemas(tools) }),
     ...(variables && { templateVariables: variables }),
     ...(thinking && { thinking }),
@@ -69,4 +71,9 @@ function thinkingVariables(known: readonly string[], thinking: Thinking) {
   const name = known.find((one) => one === "thinking" || one === "enable_thinking");
   if (name === undefined || thinking === "auto") return undefined;
   return { [name]: thinking === "on" };
+}
+
+/** The file that a data URL has in it. */
+function bytesOf(url: string): Uint8Array {
+  return Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
 }

@@ -26,6 +26,7 @@ export function serverSource(client: ChatClient, model: ServedModel): AnswerSour
   return {
     model: {
       path: model.name,
+      readsImages: model.readsImages === true,
       thinkingVariables: model.thinkingVariables,
       defaults: {
         ...(temperature !== undefined && { temperature }),
@@ -42,11 +43,12 @@ export function serverSource(client: ChatClient, model: ServedModel): AnswerSour
 async function* answerRound(
   client: ChatClient,
   model: ServedModel,
-  { messages, settings, tools, signal }: RoundRequest,
+  { messages, images, settings, tools, signal }: RoundRequest,
 ): AsyncGenerator<RoundPiece, void> {
   const { thinking } = settings;
   const pieces = client.answer(model, {
     messages,
+    images,
     tools: toolSchemas(tools),
     thinking: thinking === "auto" ? undefined : thinking === "on",
     fields: fieldsOf(settings),

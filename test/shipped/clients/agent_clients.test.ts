@@ -12,8 +12,8 @@ import { Ollama } from "ollama";
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { until } from "../support/until.ts";
-import { server, withServer } from "./support/server.ts";
+import { until } from "../../support/until.ts";
+import { server, withServer } from "../support/server.ts";
 
 withServer();
 

@@ -4,8 +4,8 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { Ollama } from "ollama";
 import OpenAI from "openai";
 import { expect, test } from "vitest";
-import { until } from "../support/until.ts";
-import { server, withServer } from "./support/server.ts";
+import { until } from "../../support/until.ts";
+import { server, withServer } from "../support/server.ts";
 
 withServer();
 
