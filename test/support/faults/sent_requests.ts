@@ -137,6 +137,7 @@ export const OTHERS = {
     "/api/generate",
     { prompt: "Count", stream: false, options: { num_predict: 3, temperature: 0 } },
   ],
+  "shown ollama": ["POST", "/api/show", { model: "tiny-deepseek-v3" }],
   health: ["GET", "/health_generate"],
   flush: ["POST", "/flush_cache?timeout=3000"],
   abort: ["POST", "/abort_request", { rid: "absent" }],
