@@ -20,7 +20,6 @@ export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
 export type { DraftReport } from "./engine/draft_model/inspect_draft.ts";
-export { Engine, type LocalRequest } from "./engine/engine.ts";
 export type { LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
 export type { CreateGrammarService } from "./engine/grammar/grammar_service.ts";

@@ -32,9 +32,6 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/models/", "src/speculation/"],
   ["src/engine/"],
   ["src/server/", "src/client/", "src/disaggregation/"],
-  ["src/router/"],
-  ["src/node/", "src/browser/", "src/index.ts"],
-  ["src/server/", "src/client/"],
   ["src/router/", "src/openai/"],
   ["src/node/", "src/browser/", "src/ai/", "src/prompt_api/", "src/index.ts"],
 ];

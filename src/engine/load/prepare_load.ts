@@ -88,10 +88,8 @@ export async function prepareLoad(
   checkpoint: Checkpoint,
   given: LoadOptions,
 ): Promise<PreparedLoad> {
-  const { definition, uploadTo, formats, opened, wanted, maxDrafts } = await read(
-    checkpoint,
-    given,
-  );
+  const found = await read(checkpoint, given);
+  const { definition, uploadTo, formats, opened, wanted, maxDrafts } = found;
   const { shape } = definition;
 
   const device = typeof given.device === "function" ? await given.device(0) : given.device;

@@ -92,6 +92,12 @@ export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
 /** A C function. Memory is passed by address, and is not held beyond the call. */
 type Callable = (...values: readonly (number | Uint8Array | Int32Array)[]) => unknown;
 
+/** A text's bytes, and how many. */
+function sized(text: string): readonly [Uint8Array, number] {
+  const bytes = new TextEncoder().encode(text);
+  return [bytes, bytes.length];
+}
+
 function bind(declare: (declaration: string) => Callable): MpiLibrary {
   const start = declare("int wisp_start()");
   const started = declare("int wisp_started(void *out)");
@@ -126,16 +132,10 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
     },
     gather: (text, part, counts, into, microseconds) =>
       gather(text, text.length, part, counts, into, microseconds) as number,
-    spoil(reason, microseconds) {
-      const text = new TextEncoder().encode(reason);
-      return spoil(text, text.length, microseconds) as number;
-    },
+    spoil: (reason, microseconds) => spoil(...sized(reason), microseconds) as number,
     poll: (into, microseconds) => poll(into, microseconds) as number,
     progress: () => void progress(),
-    leave(text, isWhole) {
-      const bytes = new TextEncoder().encode(text);
-      leave(bytes, bytes.length, isWhole ? 1 : 0);
-    },
+    leave: (text, isWhole) => void leave(...sized(text), isWhole ? 1 : 0),
     told(state) {
       const out = new Int32Array(2);
       const text = new Uint8Array(TEXT_BYTES);

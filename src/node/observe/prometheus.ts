@@ -165,6 +165,8 @@ function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
     "total_group_restarts",
     "How often ranks that are processes were started again.",
     () => status().restarts ?? 0,
+  );
+  gauge(
     "engine_asleep",
     "1 while the model has left the device for lack of requests, or is coming back; else 0.",
     () => (status().sleep === undefined ? 0 : 1),

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import type { Facts } from "../../parallel/agree.ts";
 import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
+import { OptionError } from "../options/option_parser.ts";
 import {
   ENGINE_OPTIONS,
   type EngineLaunchOptions,
@@ -48,16 +49,12 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
 }
 
 /** @throws {OptionError} naming what ranks that are processes cannot do. */
-export function requireOfProcesses(options: LaunchOptions): void {
-  if (options.sleepIdleSeconds !== undefined) throw cannot(SERVER_OPTIONS.sleepIdleSeconds);
-  const key = ONLY_IN_ONE.find((one) => Boolean(options[one]));
-  if (key !== undefined) throw cannot(ENGINE_OPTIONS[key]);
-}
-
-function cannot({ flags }: { readonly flags: readonly string[] }): OptionError {
+export function requireOfProcesses({ sleepIdleSeconds }: LaunchOptions): void {
+  if (sleepIdleSeconds === undefined) return;
   const state =
     "ranks that are processes cannot do it yet; without --nnodes one process has them all";
-  return new OptionError(`Cannot use option ${flags[0]} with --nnodes: ${state}`);
+  const [flag] = SERVER_OPTIONS.sleepIdleSeconds.flags;
+  throw new OptionError(`Cannot use option ${flag} with --nnodes: ${state}`);
 }
 
 /** What all nodes must have alike, by the options' names. */

@@ -15,7 +15,7 @@ import { prefixStore } from "../options/prefix_cache_options.ts";
 import { defaultModelPath } from "../package_root.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
-import { asksForNodes, rankPlace } from "./rank_place.ts";
+import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.
@@ -40,6 +40,7 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
     log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
     return serveModel(options, context);
   }
+  requireOfProcesses(options);
   // Ranks would find it out one by one.
   prefixStore(options, { warnings() {} });
   await requireModel(options);

@@ -76,8 +76,7 @@ export interface ReplaceableDevice extends OpenedDevice {
   readonly places: readonly number[];
   /** Says which rank of this machine has which adapter, where they have numbers. */
   readonly sentences: readonly string[];
-  readonly openNext: () => Promise<GPUDevice>;
-  /** Gives the newest of them back. */
+  /** Gives the newest of each rank's back. */
   readonly destroy: () => void;
 }
 
@@ -115,13 +114,19 @@ export async function openDeviceFor(
   const first = { ...wishes, number: numbers[rank] };
   const opened = await openDevice(first);
   report.adapter(opened.adapter);
+  const newest = new Map([[rank, opened.device]]);
   const factories = new Map([[rank, deviceFactory(first, opened.device)]]);
   return {
     ...opened,
-    openNext: (which = rank) => {
+    openNext: async (which = rank) => {
       const open = factories.get(which) ?? deviceFactory({ ...wishes, number: numbers[which] });
       factories.set(which, open);
-      return open();
+      const device = await open();
+      newest.set(which, device);
+      return device;
+    },
+    destroy: () => {
+      for (const device of newest.values()) device.destroy();
     },
     // The first rank that has the adapter stands for all of them.
     places: numbers.map((number) => numbers.indexOf(number)),
@@ -145,11 +150,4 @@ function describePlaces(
     `Cannot share a model between adapters of different kinds: ${named.join(", ")}; ` +
       "--base-gpu-id and --gpu-id-step choose them",
   );
-  const open = deviceFactory(wishes, opened.device);
-  let newest = opened.device;
-  const openNext = async () => {
-    newest = await open();
-    return newest;
-  };
-  return { ...opened, openNext, destroy: () => newest.destroy() };
 }

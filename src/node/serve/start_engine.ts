@@ -107,8 +107,6 @@ export const startEngine: StartEngine = async (options, report) => {
     reportLoaded(engine, options, report);
     const where = new Set(opened.places).size > 1 ? "on their adapters" : undefined;
     report.sizes(describeRanks(options.tpSize, engine.unshared, where));
-    return engine;
-    report.sizes(describeRanks(options.tpSize, engine.unshared));
     return Object.assign(engine, { freeDevice: opened.destroy });
   } catch (error) {
     throw asOptionError(error);
