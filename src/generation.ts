@@ -382,9 +382,7 @@ export interface GenerationEngine extends Partial<RecordsExperts> {
   profile?(work: () => Promise<unknown>, options?: ProfileOptions): Promise<Profile>;
 
   /**
-   * What the prefix cache holds, to be drawn. It is no use of anything in it. Absent in engines that
-   * cannot tell.
-   *
+   * What the prefix cache holds, to be drawn; no use of it. Absent in engines that cannot tell.
    * @throws {InvalidRequestError} when an option is out of range.
    */
   cacheTree?(options?: CacheTreeOptions): Promise<CacheTree>;

@@ -19,16 +19,16 @@ export { type TuneAttentionOptions, tuneAttention } from "../kernels/tune_attent
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
 export type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
+export type {
+  CheckpointReport,
+  InspectOptions,
+  WeightsReport,
+} from "./engine/checkpoint_report.ts";
 export type { DraftReport } from "./engine/draft_model/inspect_draft.ts";
 export type { LocalRequest } from "./engine/engine.ts";
 export type { EngineOptions, LoadingProgress, RecoveryEvent } from "./engine/engine_options.ts";
 export type { CreateGrammarService } from "./engine/grammar/grammar_service.ts";
-export {
-  type CheckpointReport,
-  type InspectOptions,
-  inspectCheckpoint,
-  type WeightsReport,
-} from "./engine/load/inspect_checkpoint.ts";
+export { inspectCheckpoint } from "./engine/load/inspect_checkpoint.ts";
 export type { MemoryBudget as MemoryPlan } from "./engine/load/memory_budget.ts";
 export type {
   RequestLimit,

@@ -8,6 +8,12 @@
 import { generateErrorResponse } from "../http/error_response.ts";
 import type { GuardedEndpoint } from "./guard/guard_endpoints.ts";
 import { ollamaErrorResponse } from "./ollama/ollama_errors.ts";
+import {
+  handleOllamaPs,
+  handleOllamaShow,
+  handleOllamaTags,
+  handleOllamaVersion,
+} from "./ollama/ollama_models.ts";
 import { handleAbortRequest } from "./routes/abort_request.ts";
 import { handleChatCompletions } from "./routes/chat_completions.ts";
 import { handleCompletions } from "./routes/completions.ts";
@@ -24,12 +30,6 @@ import { handleCountTokens, handleMessages } from "./routes/messages.ts";
 import { handleMetrics } from "./routes/metrics.ts";
 import { listModels, retrieveModel } from "./routes/models.ts";
 import { handleOllamaChat, handleOllamaGenerate } from "./routes/ollama.ts";
-import {
-  handleOllamaPs,
-  handleOllamaShow,
-  handleOllamaTags,
-  handleOllamaVersion,
-} from "./routes/ollama_models.ts";
 import { handleParseFunctionCall, handleSeparateReasoning } from "./routes/parse_text.ts";
 import { handleStartProfile, handleStopProfile } from "./routes/profile.ts";
 import { handleResponse, handleResponses } from "./routes/responses.ts";

@@ -13,11 +13,13 @@ import { RESERVED_OPTIONS } from "../../src/node/options/reserved_options.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
+import { disaggregationTests } from "./support/disaggregation_options.ts";
 import { expertTests } from "./support/expert_options.ts";
 import * as json from "./support/json_options.ts";
 import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
 import type { Answer } from "./support/server.ts";
+import { speculationTests } from "./support/speculation_options.ts";
 import { leavesAnswersUnread } from "./support/unread_answer.ts";
 import {
   adapterName,
@@ -314,29 +316,9 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
       ...["--speculative-draft-model-path", EMBEDDED_MODEL],
       ...["--speculative-draft-model-revision", "v2"],
     ),
-  speculativeNumSteps: () => second.sees(/Speculation: NGRAM, up to 4 drafts/),
-  speculativeEagleTopk: () => echoed(second, "speculative_eagle_topk", 1),
-  speculativeNumDraftTokens: () => echoed(second, "speculative_num_draft_tokens", 5),
-  speculativeAcceptThresholdSingle: () =>
-    second.sees(/accept thresholds below 1 accept drafts that the model would not have drawn/),
-  speculativeAcceptThresholdAcc: () => echoed(second, "speculative_accept_threshold_acc", 0.9),
-  speculativeNgramMinMatchWindowSize: () =>
-    echoed(second, "speculative_ngram_min_match_window_size", 3),
-  speculativeNgramMaxMatchWindowSize: () =>
-    echoed(second, "speculative_ngram_max_match_window_size", 8),
-  speculativeAdaptive: () => echoed(second, "speculative_adaptive", "off"),
+  ...speculationTests(() => second),
   tpSize: () => echoed(second, "tp_size", 2),
-  // What they do is in disaggregation.test.ts.
-  disaggregationMode: () => refusedAtStart("--disaggregation-mode", "both"),
-  disaggregationBootstrapPort: () => echoed(second, "disaggregation_bootstrap_port", 8997),
-  disaggregationTransferBackend: () => refusedAtStart("--disaggregation-transfer-backend", "ucx"),
-  disaggregationKey: () => echoed(second, "disaggregation_key", undefined),
-  disaggregationPrefillHosts: () =>
-    refusedAtStart("--disaggregation-mode=decode", "--disaggregation-prefill-hosts", "10.0.0.1"),
-  disaggregationBootstrapTimeout: () => echoed(second, "disaggregation_bootstrap_timeout", 7),
-  disaggregationWaitingTimeout: () => echoed(second, "disaggregation_waiting_timeout", 8),
-  disaggregationHeartbeatInterval: () => echoed(second, "disaggregation_heartbeat_interval", 9),
-  numReservedDecodeTokens: () => echoed(second, "num_reserved_decode_tokens", 10),
+  ...disaggregationTests(() => second, refusedAtStart),
   ...expertTests(() => second, refusedAtStart),
   nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
   nodeRank: () => echoed(second, "node_rank", 0),

@@ -32,7 +32,8 @@ const BIAS = true;
 const NORMALIZE = true;
 const TABLES_BY_LOGIT = 1u;
 const TABLES = 0u;
-const FAKE = false; // made-up choices: a logit says which of 256 numbers from 5 to 10 stands for it
+// Made-up choices: a logit says which of 256 numbers from 5 to 10 stands for it.
+const FAKE = false;
 const MIN_WEIGHT_SUM = 1e-20;
 
 var<workgroup> team_values: array<f32, WORKGROUP_SIZE>;
@@ -42,7 +43,7 @@ var<workgroup> keys: array<u32, TEAMS * MAX_EXPERTS>;
 var<workgroup> group_keys: array<u32, TEAMS * MAX_GROUPS>;
 var<workgroup> picked_scores: array<f32, TEAMS * MAX_TOP_K>;
 
-// Looks random. (Finalizer of MurmurHash3, A. Appleby.)
+// A number that looks random: the finalizer of MurmurHash3 (A. Appleby).
 fn scrambled(value: u32) -> u32 {
   var bits = (value ^ (value >> 16u)) * 0x85ebca6bu;
   bits = (bits ^ (bits >> 13u)) * 0xc2b2ae35u;

@@ -19,16 +19,18 @@ import {
 import type { WeightSource } from "../../checkpoint/source.ts";
 import type { Dtype } from "../../dtype.ts";
 import { CheckpointError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { Unshared } from "../../layers/ranks/unshared.ts";
 import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { architectureOf } from "../../models/architectures.ts";
-import {
-  type AttentionFacts,
-  kvCacheShape,
-  type ModelDefinition,
-  type ModelFacts,
-} from "../../models/model.ts";
+import { kvCacheShape, type ModelDefinition, type ModelFacts } from "../../models/model.ts";
 import { absentGroup, MOST_RANKS } from "../../parallel/communicator.ts";
+import type {
+  CheckpointReport,
+  Demand,
+  InspectOptions,
+  RanksReport,
+  StoredBytes,
+  WeightsReport,
+} from "../checkpoint_report.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import { type DraftReport, inspectDraft } from "../draft_model/inspect_draft.ts";
 import { MIN_CONTEXT } from "./memory_budget.ts";
@@ -36,107 +38,10 @@ import {
   configFormats,
   countParameters,
   devicesFor,
-  type Fit,
   layOut,
-  type ParameterCount,
   WEIGHT_TYPES,
   weightTypeBytes,
 } from "./sizing.ts";
-
-export interface InspectOptions {
-  /** Bytes of one device, each to be answered for. Default 8, 24, 80 and 141 GiB. */
-  readonly deviceMemory?: readonly number[] | undefined;
-  /** Share of it for weights and KV cache. Default 0.88. */
-  readonly memFractionStatic?: number | undefined;
-  /** Tokens of one sequence. Default, and at most: what the model is defined for. */
-  readonly contextLength?: number | undefined;
-  /** Sequences of that length to be cached at once. Default 1. */
-  readonly concurrency?: number | undefined;
-  /** A model that is to draft beside it, or an exported layer. Default: none. */
-  readonly draftModel?: WeightSource | undefined;
-  /** Ranks of which is told what each would hold. Default 1: nothing is told. */
-  readonly tensorParallelSize?: number | undefined;
-}
-
-/** What each of several ranks would hold of the weights as published. */
-export interface RanksReport {
-  readonly size: number;
-  /** Undefined where the model cannot be loaded. */
-  readonly gpuBytes: number | undefined;
-  /** BF16 keys and values of the tokens that are asked for. */
-  readonly cacheBytes: number;
-  /** What each of them would hold and compute whole. */
-  readonly unshared: readonly Unshared[];
-}
-
-export interface CheckpointReport {
-  /** Path or address. */
-  readonly name: string;
-  readonly architecture: string;
-  readonly layers: number;
-  readonly hiddenSize: number;
-  readonly attention: AttentionFacts;
-  /** Positions that the model is defined for. */
-  readonly contextLength: number;
-  readonly vocabularySize: number;
-  readonly experts: Omit<NonNullable<ModelFacts["experts"]>, "groups"> | undefined;
-  readonly tiedEmbeddings: boolean;
-  /** Layers that predict the token after the next, which `speculation` can draft with; 0 for none. */
-  readonly draftLayers: number;
-  /** As published; `method` is "none" for plain weights. */
-  readonly quantization: Quantization;
-  readonly parameters: ParameterCount;
-  /** What the files hold; undefined while some are missing. */
-  readonly stored: StoredBytes | undefined;
-  /** Files of weights that are not there. */
-  readonly missing: readonly string[];
-  /** Why it cannot be loaded as it is. */
-  readonly problem: string | undefined;
-  /** Bytes of one token's keys and values, by how the cache stores them. */
-  readonly cacheBytesPerToken: {
-    readonly bf16: number;
-    readonly f32: number;
-    readonly fp8: number;
-  };
-  /** The model that is to draft beside it; absent without one, and where it is a layer of this one. */
-  readonly draft?: DraftReport;
-  /** What the devices are asked to hold beside the weights. */
-  readonly demand: Demand;
-  readonly weights: readonly WeightsReport[];
-  /** Absent for one rank. */
-  readonly ranks?: RanksReport;
-}
-
-export interface StoredBytes {
-  readonly total: number;
-  /** By element type, as the files spell it. */
-  readonly byDtype: Readonly<Record<string, number>>;
-  /** Of tensors that nothing reads, as those of multi-token prediction. */
-  readonly unused: number;
-}
-
-export interface Demand {
-  readonly contextLength: number;
-  readonly concurrency: number;
-  /** BF16 keys and values of so many tokens, those of the draft model among them. */
-  readonly cacheBytes: number;
-  readonly memFractionStatic: number;
-}
-
-/** The same weights in one form. */
-export interface WeightsReport {
-  /**
-   * "published", a value of the option `quantization` that applies, or the weight type that a
-   * checkpoint of this shape could have: "fp8", "bf16", "awq", "int8".
-   */
-  readonly form: string;
-  readonly kind: "published" | "upload" | "shape";
-  /** Undefined where the shape does not come in this form, as `problem` says. */
-  readonly gpuBytes: number | undefined;
-  readonly problem: string | undefined;
-  /** One for each `deviceMemory`; without `fit` it does not fit on any number of them. */
-  readonly devices: readonly { readonly deviceMemory: number; readonly fit: Fit | undefined }[];
-}
 
 const GIB = 2 ** 30;
 const DEVICE_MEMORIES = [8 * GIB, 24 * GIB, 80 * GIB, 141 * GIB] as const;

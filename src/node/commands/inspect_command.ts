@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CheckpointReport, InspectOptions } from "../../engine/load/inspect_checkpoint.ts";
+import type { CheckpointReport, InspectOptions } from "../../engine/checkpoint_report.ts";
 import { EngineError } from "../../errors.ts";
 import { type FolderSource, openFolder } from "../files.ts";
 import { CachedModel } from "../hub/hub_cache.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 
-import type { CheckpointReport, WeightsReport } from "../../engine/load/inspect_checkpoint.ts";
+import type { CheckpointReport, WeightsReport } from "../../engine/checkpoint_report.ts";
 import { megabytes } from "../../engine/load/memory_budget.ts";
 import { NODE_DEVICES } from "../../engine/load/sizing.ts";
 import { largestOf } from "../../extremes.ts";

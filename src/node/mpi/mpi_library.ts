@@ -93,9 +93,9 @@ export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
 type Callable = (...values: readonly (number | Uint8Array | Int32Array)[]) => unknown;
 
 /** A text's bytes, and how many. */
-function sized(text: string): readonly [Uint8Array, number] {
+function sized(text: string): { readonly bytes: Uint8Array; readonly length: number } {
   const bytes = new TextEncoder().encode(text);
-  return [bytes, bytes.length];
+  return { bytes, length: bytes.length };
 }
 
 function bind(declare: (declaration: string) => Callable): MpiLibrary {
@@ -132,10 +132,16 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
     },
     gather: (text, part, counts, into, microseconds) =>
       gather(text, text.length, part, counts, into, microseconds) as number,
-    spoil: (reason, microseconds) => spoil(...sized(reason), microseconds) as number,
+    spoil(reason, microseconds) {
+      const { bytes, length } = sized(reason);
+      return spoil(bytes, length, microseconds) as number;
+    },
     poll: (into, microseconds) => poll(into, microseconds) as number,
     progress: () => void progress(),
-    leave: (text, isWhole) => void leave(...sized(text), isWhole ? 1 : 0),
+    leave(text, isWhole) {
+      const { bytes, length } = sized(text);
+      leave(bytes, length, isWhole ? 1 : 0);
+    },
     told(state) {
       const out = new Int32Array(2);
       const text = new Uint8Array(TEXT_BYTES);

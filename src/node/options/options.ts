@@ -219,15 +219,6 @@ export const ENGINE_OPTIONS = {
   ...MEMORY_OPTIONS,
   ...SPECULATION_OPTIONS,
   ...DEVICE_OPTIONS,
-  enableTorchCompile: {
-    flags: ["--enable-torch-compile"],
-    kind: "flag",
-    default: false,
-    help:
-      "measure at the first start which form of the kernels is the fastest on this adapter, which takes " +
-      "minutes, and keep it for all later starts, as wisp tune does",
-    group: DEVICE,
-  },
   tpSize: {
     flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
     kind: "integer",

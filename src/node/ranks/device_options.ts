@@ -52,4 +52,13 @@ export const DEVICE_OPTIONS = {
       "--nnodes is given",
     group: DEVICE,
   },
+  enableTorchCompile: {
+    flags: ["--enable-torch-compile"],
+    kind: "flag",
+    default: false,
+    help:
+      "measure at the first start which form of the kernels is the fastest on this adapter, which takes " +
+      "minutes, and keep it for all later starts, as wisp tune does",
+    group: DEVICE,
+  },
 } as const satisfies OptionTable;

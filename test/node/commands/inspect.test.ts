@@ -4,10 +4,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { memorySource } from "../../../src/checkpoint/memory_source.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
-import {
-  type CheckpointReport,
-  inspectCheckpoint,
-} from "../../../src/engine/load/inspect_checkpoint.ts";
+import type { CheckpointReport } from "../../../src/engine/checkpoint_report.ts";
+import { inspectCheckpoint } from "../../../src/engine/load/inspect_checkpoint.ts";
 import { runCommand } from "../../../src/node/command.ts";
 import { folderSource, SHARED_MODELS } from "../../support/checkpoints/folder_source.ts";
 import { LLAMA_32_1B, QWEN3_30B_A3B } from "../../support/checkpoints/gqa_configs.ts";

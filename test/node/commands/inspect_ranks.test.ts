@@ -1,8 +1,6 @@
 import { expect, test } from "vitest";
-import {
-  type CheckpointReport,
-  inspectCheckpoint,
-} from "../../../src/engine/load/inspect_checkpoint.ts";
+import type { CheckpointReport } from "../../../src/engine/checkpoint_report.ts";
+import { inspectCheckpoint } from "../../../src/engine/load/inspect_checkpoint.ts";
 import { formatReport } from "../../../src/node/commands/inspect_report.ts";
 import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { randomGqa, SMALL_GQA } from "../../support/checkpoints/random_gqa.ts";

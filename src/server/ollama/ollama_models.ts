@@ -7,8 +7,8 @@
 import { Fields } from "../../http/fields.ts";
 import { readName } from "../fields/field_limits.ts";
 import { readBody } from "../request_body.ts";
+import { unknownModel } from "../routes/models.ts";
 import type { ServerContext } from "../server_context.ts";
-import { unknownModel } from "./models.ts";
 
 /** The names of the model, as a list of models. */
 export function handleOllamaTags(context: ServerContext): Response {

@@ -4,8 +4,8 @@
  * no process is left.
  */
 import { afterAll, describe, expect, test } from "vitest";
-import { table } from "../../bench/support/table.ts";
-import { lackOfMpi, tellLack } from "../support/mpi/processes.ts";
+import { table } from "../../../bench/support/table.ts";
+import { lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import {
   type Outcome,
   PROCESSES,
@@ -13,8 +13,8 @@ import {
   STATES,
   type Strike,
   strike,
-} from "./support/struck_group.ts";
-import { adapterName, stopAll } from "./support/wisp.ts";
+} from "../support/struck_group.ts";
+import { adapterName, stopAll } from "../support/wisp.ts";
 
 const lack = lackOfMpi();
 tellLack(lack);

@@ -2,10 +2,10 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
-import { until } from "../support/until.ts";
-import type { Chat } from "./support/server.ts";
-import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "./support/wisp.ts";
+import { isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
+import { until } from "../../support/until.ts";
+import type { Chat } from "../support/server.ts";
+import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "../support/wisp.ts";
 
 const MPIEXEC = ["mpiexec.hydra", "mpiexec"].find(
   (name) => spawnSync(name, ["--version"], { stdio: "ignore" }).status === 0,

@@ -5,9 +5,9 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { freePort, isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
-import { until } from "../support/until.ts";
-import { adapterName, type ServingWisp, serveWisp, stopAll } from "./support/wisp.ts";
+import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
+import { until } from "../../support/until.ts";
+import { adapterName, type ServingWisp, serveWisp, stopAll } from "../support/wisp.ts";
 
 const lack = lackOfMpi();
 tellLack(lack);

@@ -6,7 +6,7 @@ import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { freePort, isAlive, lackOfMpi, tellLack } from "../support/mpi/processes.ts";
+import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import {
   adapterName,
   type ServingWisp,
@@ -14,7 +14,7 @@ import {
   serveWisp,
   stopAll,
   wisp,
-} from "./support/wisp.ts";
+} from "../support/wisp.ts";
 
 const lack = lackOfMpi();
 tellLack(lack);
