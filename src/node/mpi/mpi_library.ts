@@ -92,10 +92,10 @@ export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
 /** A C function. Memory is passed by address, and is not held beyond the call. */
 type Callable = (...values: readonly (number | Uint8Array | Int32Array)[]) => unknown;
 
-/** A text's bytes, and how many. */
-function sized(text: string): { readonly bytes: Uint8Array; readonly length: number } {
+/** Calls what takes a text, as bytes and how many, and a number. */
+function call(one: Callable, text: string, value: number): unknown {
   const bytes = new TextEncoder().encode(text);
-  return { bytes, length: bytes.length };
+  return one(bytes, bytes.length, value);
 }
 
 function bind(declare: (declaration: string) => Callable): MpiLibrary {
@@ -132,16 +132,10 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
     },
     gather: (text, part, counts, into, microseconds) =>
       gather(text, text.length, part, counts, into, microseconds) as number,
-    spoil(reason, microseconds) {
-      const { bytes, length } = sized(reason);
-      return spoil(bytes, length, microseconds) as number;
-    },
+    spoil: (reason, microseconds) => call(spoil, reason, microseconds) as number,
     poll: (into, microseconds) => poll(into, microseconds) as number,
     progress: () => void progress(),
-    leave(text, isWhole) {
-      const { bytes, length } = sized(text);
-      leave(bytes, length, isWhole ? 1 : 0);
-    },
+    leave: (text, isWhole) => void call(leave, text, isWhole ? 1 : 0),
     told(state) {
       const out = new Int32Array(2);
       const text = new Uint8Array(TEXT_BYTES);
