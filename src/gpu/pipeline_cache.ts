@@ -44,6 +44,11 @@ export interface PipelineRequest {
   readonly subgroupSize?: number | undefined;
 }
 
+interface OwnRequest extends PipelineRequest {
+  /** The code that asks for no subgroup size, where that is an offer. */
+  readonly plain: string | undefined;
+}
+
 const VISIBLE_TO_COMPUTE = 0x4;
 
 export class PipelineCache {
@@ -52,7 +57,7 @@ export class PipelineCache {
   readonly #layouts = new Map<string, GPUBindGroupLayout>();
   readonly #failures: unknown[] = [];
   /** Invocations of a subgroup that every kernel asks for that does not say itself. */
-  readonly #subgroupSize: number | undefined;
+  #subgroupSize: number | undefined;
 
   constructor(device: GPUDevice) {
     this.#device = device;
@@ -69,7 +74,9 @@ export class PipelineCache {
   get(given: PipelineRequest): PipelineEntry {
     const { subgroupSize = this.#subgroupSize } = given;
     const code = subgroupSize === undefined ? given.code : asking(given.code, subgroupSize);
-    const request = { ...given, code };
+    // An adapter may refuse a size that it lists, or for one kernel alone.
+    const mayDoWithout = given.subgroupSize === undefined && subgroupSize !== undefined;
+    const request = { ...given, code, plain: mayDoWithout ? given.code : undefined };
     const known = this.#entries.get(code);
     if (known !== undefined) return known;
     const { kernel, constants, buffers } = request;
@@ -129,7 +136,11 @@ export class PipelineCache {
     return launched;
   }
 
-  async #compile({ kernel, code }: PipelineRequest, entry: PipelineEntry) {
+  async #compile(
+    request: OwnRequest,
+    entry: PipelineEntry,
+  ): Promise<GPUComputePipeline | undefined> {
+    const { kernel, code, plain } = request;
     const device = this.#device;
     const { label } = entry;
     let scope: Promise<GPUError | null> | undefined;
@@ -144,6 +155,11 @@ export class PipelineCache {
         compute: { module, entryPoint: "main" },
       });
     } catch (cause) {
+      if (plain !== undefined) {
+        await scope;
+        this.#subgroupSize = undefined;
+        return this.#compile({ ...request, code: plain, plain: undefined }, entry);
+      }
       const invalid = await scope;
       const message = invalid?.message ?? (cause instanceof Error ? cause.message : String(cause));
       this.#failures.push(new KernelError(label, message, { cause }));

@@ -1,7 +1,9 @@
 import { expect, test, vi } from "vitest";
 import { Kernel } from "../../src/gpu/kernel.ts";
+import { PipelineCache } from "../../src/gpu/pipeline_cache.ts";
 import { Recorder } from "../../src/gpu/recorder.ts";
 import { allocateTensor } from "../../src/gpu/tensor.ts";
+import { facade } from "../support/devices/facade.ts";
 import { device, download } from "../support/devices/gpu.ts";
 
 // Would never end on one workgroup: nothing steps on while `step` is zero.
@@ -69,4 +71,32 @@ test("launchAll() names the kernel that the device refuses to launch", async () 
   await expect(recorder.pipelines.launchAll()).rejects.toThrow(/Cannot use kernel "steps"/);
   await device.popErrorScope();
   recorder.destroy();
+});
+
+test("a subgroup size that the adapter lists and refuses is asked for once", async () => {
+  const codes: string[] = [];
+  const intel = { vendor: "intel", subgroupMinSize: 8, subgroupMaxSize: 32 };
+  const features = new Set([...device.features, "subgroups", "subgroup-size-control"]);
+  const asking = facade(device, {
+    features,
+    adapterInfo: { ...intel, architecture: "", device: "", description: "" },
+    createShaderModule: (descriptor: GPUShaderModuleDescriptor) => {
+      codes.push(descriptor.code);
+      const refused = descriptor.code.includes("@subgroup_size(8)");
+      return device.createShaderModule(refused ? { code: "refused" } : descriptor);
+    },
+  });
+  const cache = new PipelineCache(asking);
+  const request = { kernel: "steps", constants: {}, buffers: ["uniform"] as const };
+  const [first, second] = ["0u", "1u"].map(
+    (value) => `@compute @workgroup_size(1)\nfn main() { _ = ${value}; }`,
+  );
+  const entry = cache.get({ ...request, code: first! });
+  await cache.ready();
+  expect(entry.pipeline).toBeDefined();
+  expect(codes.map((code) => code.includes("@subgroup_size(8)"))).toEqual([true, false]);
+  cache.get({ ...request, code: second! });
+  await cache.ready();
+  expect(codes).toHaveLength(3);
+  expect(codes[2]).toBe(second);
 });

@@ -159,7 +159,7 @@ test("rows of a layer with latent attention take eight launches, ten with expert
   ]);
 });
 
-/** Of GPUs with many cores and with few: the other tunings have the forms of `FOLDED`, and more of them. */
+/** Of GPUs with many cores and with few, of AMD and Intel: the other tunings have the forms of `FOLDED`, and more of them. */
 const GPU_TUNINGS = new Set(
   ADAPTER_TUNINGS.filter(({ tuning }) => tuning.repacks === true).map(({ tuning }) => tuning),
 );
@@ -170,8 +170,8 @@ describe.each([
   ["latent attention and experts", randomDeepseek({ dtype: "FP8", config: LATENT }), 10],
   ["grouped queries", randomGqa({ storage: ROUNDED, config: MANY_HEADS }), 6],
 ])("on every GPU a layer has few launches: %s", (_, source, most) => {
-  test.each([0, 1])("in tuning %i of two", async (index) => {
-    expect(GPU_TUNINGS.size).toBe(2);
+  test.each([0, 1, 2, 3])("in tuning %i of four", async (index) => {
+    expect(GPU_TUNINGS.size).toBe(4);
     const tuning = [...GPU_TUNINGS][index]!;
     for (const [count, steps] of await launchesOf(source, COUNTS, tuning)) {
       const launches = steps.flatMap(ofLayers);

@@ -148,7 +148,7 @@ export default defineCheck<MlaRowsShape>({
     { name: "splits all start at key 0", replace: "group.z * params.split_length", with: "0u" },
     {
       name: "splits lie on each other",
-      replace: "params.max_splits + group.z",
+      replace: "params.max_splits + split",
       with: "params.max_splits",
     },
     { name: "the output is not divided", replace: "value / seen[own].y", with: "value", case: 1 },

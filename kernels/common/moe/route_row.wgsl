@@ -35,7 +35,6 @@ const TABLES = 0u;
 // Made-up choices: a logit says which of 256 numbers from 5 to 10 stands for it.
 const FAKE = false;
 const MIN_WEIGHT_SUM = 1e-20;
-
 var<workgroup> team_values: array<f32, WORKGROUP_SIZE>;
 var<workgroup> scores: array<f32, TEAMS * MAX_EXPERTS>;
 // First the bits of each choice, then its key.

@@ -68,8 +68,8 @@ export default linearCheck({
     },
     {
       name: "one piece too many in a group",
-      replace: "i < GROUP_PIECES;",
-      with: "i < GROUP_PIECES + 1u;",
+      replace: "i < min(GROUP_PIECES, params.columns);",
+      with: "i < min(GROUP_PIECES, params.columns) + 1u;",
     },
   ],
 });

@@ -79,7 +79,7 @@ export function describeUnshared(unshared: readonly Unshared[]): readonly string
   }
   const reasons = Array.from(byReason, ([why, names]) => `${[...names].join(", ")}, as ${why}`);
   const left = reasons.length - MOST_REASONS;
-  const more = left > 0 ? [`more, for ${left} other reasons`] : [];
+  const more = left > 0 ? [`other parts, for ${left} more reasons`] : [];
   return [...reasons.slice(0, MOST_REASONS), ...more];
 }
 

@@ -80,14 +80,14 @@ test("wisp doctor tells how large folders are, and writes into none that is not 
 test("wisp doctor shows variables that are read and no secret, and warns of those without effect", async () => {
   vi.stubEnv("HF_TOKEN", "hf_do_not_show");
   vi.stubEnv("HF_HUB_OFFLINE", "1");
-  vi.stubEnv("SVC_SET_CPU_AFFINITY", "1");
+  vi.stubEnv("NVSHMEM_IB_TRAFFIC_CLASS", "1");
   const report = await doctor();
   const shown = report.variables.filter(({ name }) => name.startsWith("HF_"));
   expect(shown).toEqual([
     { name: "HF_TOKEN", effect: "access token of the model hub" },
     { name: "HF_HUB_OFFLINE", value: "1", effect: "1 forbids downloads" },
   ]);
-  expect(report.warnings[0]).toContain("SVC_SET_CPU_AFFINITY has no effect here");
+  expect(report.warnings[0]).toContain("NVSHMEM_IB_TRAFFIC_CLASS has no effect here");
   const text = startCommand(REPORT);
   expect(await text.code).toBe(0);
   for (const output of [JSON.stringify(report), text.stdout()]) {
