@@ -78,27 +78,27 @@ const imports = (file: string) =>
   );
 
 test.each([
-  ["index.js", 363_000],
-  ["engine.js", 287_000],
-  ["browser.js", 31_900],
-  ["server.js", 111_000],
+  ["index.js", 392_500],
+  ["engine.js", 313_500],
+  ["browser.js", 32_600],
+  ["server.js", 112_800],
   ["ai.js", 3_500],
   ["prompt_api.js", 4_100],
-  ["browser_worker.js", 305_000],
+  ["browser_worker.js", 329_000],
   ["browser_grammar_worker.js", 69_200],
-  ["browser_service_worker.js", 66_000],
+  ["browser_service_worker.js", 66_900],
 ])("%s and what it imports are at most %i bytes, gzipped", (file, limit) => {
   sizes[file] = [...withImports(file)].reduce((sum, name) => sum + gzipped(text(name)), 0);
   expect(sizes[file]).toBeLessThan(limit);
 });
 
-test("the server's page is at most 115,000 bytes, gzipped, in four files", () => {
+test("the server's page is at most 116,500 bytes, gzipped, in four files", () => {
   const names = readdirSync(join(dist, "web_page"), { recursive: true, withFileTypes: true });
   const files = names.filter((entry) => entry.isFile());
   const page = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8"));
   sizes["the server's page"] = page.reduce((sum, code) => sum + gzipped(code), 0);
   expect(files).toHaveLength(4);
-  expect(sizes["the server's page"]).toBeLessThan(115_000);
+  expect(sizes["the server's page"]).toBeLessThan(116_500);
   expect(page.join("")).not.toContain("@compute");
 });
 
@@ -128,7 +128,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 186,600 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 199,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -141,7 +141,7 @@ test("the engine without tokenizers, templates and grammars is less than 186,600
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(186_600);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(199_000);
 });
 
 test("docs/browser.md says how large they are", () => {
