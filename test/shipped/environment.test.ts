@@ -14,7 +14,9 @@ const OF_THE_SOURCE = [
 ].map((name) => `docs/${name}.md`);
 
 /** What other programs are told by, as the pages say. */
-const OF_CLIENTS = ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"];
+const OF_CLIENTS = [
+  ...["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OLLAMA_HOST", "OPENAI_BASE_URL"],
+];
 
 test("every variable that README and docs name for servers has its test here", () => {
   const pages = [README, ...PAGES].filter(({ path }) => !OF_THE_SOURCE.includes(path));
