@@ -117,7 +117,9 @@ export class RestartingEngine implements StartedEngine {
     this.#options.restarts.runs();
     lost.catch((error: Error) => {
       this.#reason = error;
-      this.#starting = this.#startAgain();
+      // A group that is lost while it ends is not started again, and did not end in order.
+      if (this.#closing.signal.aborted) this.#lost.reject(error);
+      else this.#starting = this.#startAgain();
     });
   }
 

@@ -192,6 +192,7 @@ class Connections {
   readonly #running = new Map<Socket, Set<ServerResponse>>();
   readonly #unsent = new WeakMap<Socket, Unsent>();
   #closing = false;
+  #closed: Promise<void> | undefined;
 
   constructor(server: Server, limits: SocketLimits) {
     this.#server = server;
@@ -260,18 +261,23 @@ class Connections {
     });
   }
 
-  close(grace?: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#closing = true;
+  /** Called again, as when a group is lost while its server drains, it waits for the same end. */
+  async close(grace?: number): Promise<void> {
+    this.#closing = true;
+    this.#closed ??= new Promise((resolve, reject) => {
       this.#server.close((error) => (error === undefined ? resolve() : reject(error)));
-      for (const [socket, responses] of this.#running) {
-        if (responses.size === 0) socket.destroySoon();
-      }
-      if (grace === undefined) return;
-      const timer = setTimeout(() => {
-        for (const socket of this.#running.keys()) socket.destroy();
-      }, grace);
-      this.#server.once("close", () => clearTimeout(timer));
     });
+    for (const [socket, responses] of this.#running) {
+      if (responses.size === 0) socket.destroySoon();
+    }
+    const cut = () => {
+      for (const socket of this.#running.keys()) socket.destroy();
+    };
+    const timer = grace === undefined ? undefined : setTimeout(cut, grace);
+    try {
+      await this.#closed;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }

@@ -66,7 +66,7 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
   test.each([
     [["--tp-size", "3"], "Cannot use option --tp-size 3: MPICH's mpiexec has started 2 ranks"],
     [["--restart"], "Cannot use option --restart: MPICH's mpiexec starts ranks once"],
-    [["--retraction-memory", "1M"], "Cannot use option --retraction-memory with --nnodes"],
+    [["--sleep-idle-seconds", "5"], "Cannot use option --sleep-idle-seconds with --nnodes"],
   ])("with %j refuse it", async (args, message) => {
     const { code, stderr } = await wisp(["launch_server", "--port", "0", ...args], {
       launcher: launcher(2),

@@ -200,7 +200,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     expect(rest).toMatch(/"code":503/);
     expect((await closed)[0]).toBe(3);
     // A third of a second where nothing else runs; without the launchers it would take 30 seconds.
-    expect(performance.now() - begun).toBeLessThan(4000);
+    expect(performance.now() - begun).toBeLessThan(15_000);
     expect(local.output()).toContain("Cannot go on without rank 1: SIGKILL has ended it");
     expect(ranks.filter(isAlive)).toEqual([]);
   });
