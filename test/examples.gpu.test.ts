@@ -59,8 +59,9 @@ async function run(name: string, source: string): Promise<Ended> {
 const PROGRAMS: Readonly<Record<string, RegExp>> = {
   "README.md 1": /Tokyo/,
   "docs/library.md 2": /Tokyo/,
-  "docs/library.md 3": /^ http:\/\/127\.0\.0\.1:\d+$/m,
-  "docs/library.md 4": /./,
+  "docs/library.md 3": /Tokyo/,
+  "docs/library.md 4": /^ http:\/\/127\.0\.0\.1:\d+$/m,
+  "docs/library.md 5": /./,
   "docs/operation.md 1": /attention\/mla_decode/,
   "docs/speculation.md 1": /Tokyo/,
   "docs/structured-output.md 1": /^true$/m,
