@@ -72,7 +72,7 @@ function isFrame(marker: number): boolean {
 }
 
 const isExif = (view: DataView, at: number): boolean =>
-  view.getUint32(at) === 0x45786966 && view.getUint16(at + 4) === 0;
+  at + 6 <= view.byteLength && view.getUint32(at) === 0x45786966 && view.getUint16(at + 4) === 0;
 
 function webpSize(view: DataView): ImageSize {
   const first = nameAt(view, 12);
@@ -109,11 +109,14 @@ function nameAt(view: DataView, at: number): string {
 
 /** Of the directory that begins there; 1, which is upright, where it says nothing that is known. */
 function exifOrientation(view: DataView, start: number): number {
+  if (start + 8 > view.byteLength) return 1;
   const isLittle = view.getUint16(start) === 0x4949;
   const directory = start + view.getUint32(start + 4, isLittle);
+  if (directory + 2 > view.byteLength) return 1;
   const entries = Math.min(view.getUint16(directory, isLittle), MAX_ENTRIES);
   for (let i = 0; i < entries; i++) {
     const entry = directory + 2 + 12 * i;
+    if (entry + 12 > view.byteLength) return 1;
     if (view.getUint16(entry, isLittle) !== ORIENTATION) continue;
     const value = view.getUint16(entry + 8, isLittle);
     return value >= 1 && value <= 8 ? value : 1;

@@ -37,6 +37,12 @@ function exif(orientation: number, isLittle: boolean): number[] {
   return [...letters(isLittle ? "II" : "MM"), ...word(42), ...long(8), ...word(1), ...entry];
 }
 
+/** A directory that is said to begin elsewhere, or to have more entries than there are. */
+const brokenExif = (at: number, count = 1) => [
+  ...[...letters("II"), ...le16(42), ...le32(at)],
+  ...[...le16(count), ...le16(7), ...le16(3), ...le32(1), ...le32(0)],
+];
+
 const segment = (marker: number, body: readonly number[]) => [
   ...[0xff, marker],
   ...be16(body.length + 2),
@@ -69,6 +75,24 @@ describe("sizes in headers", () => {
     ["in the other order of bytes", "JPEG", jpeg(jpegExif(8, false), frame(40, 20)), [20, 40]],
     ["upside down", "JPEG", jpeg(jpegExif(3), frame(40, 20)), [40, 20]],
     ["of an unknown orientation", "JPEG", jpeg(jpegExif(99), frame(40, 20)), [40, 20]],
+    [
+      "of a directory behind the file",
+      "JPEG",
+      jpeg(segment(0xe1, [...letters("Exif\0\0"), ...brokenExif(0x7fffff)]), frame(40, 20)),
+      [40, 20],
+    ],
+    [
+      "a WebP of entries behind the file",
+      "WebP",
+      webp(["VP8X", canvas(8)], ["EXIF", brokenExif(8, 9)]),
+      [40, 20],
+    ],
+    [
+      "a WebP whose Exif is cut",
+      "WebP",
+      webp(["VP8X", canvas(8)], ["EXIF", [...letters("II"), 42]]),
+      [40, 20],
+    ],
     ["a WebP with a canvas", "WebP", webp(["VP8X", canvas(0)]), [40, 20]],
     ["on its side", "WebP", webp(["VP8X", canvas(8)], ["EXIF", exif(6, true)]), [20, 40]],
     [
