@@ -40,9 +40,8 @@ export function readImageFile(file: string, model: ServedModel): ImageFile {
   const bytes = readFileSync(file);
   const head = bytes.toString("hex", 0, 12);
   const type = KINDS.find(([begins]) => begins.test(head))?.[1];
-  if (type === undefined || (model.isOurs && type !== "image/png")) {
-    const kinds = model.isOurs ? "PNG" : "PNG, JPEG, GIF or WebP";
-    throw new ChatCommandError(`Cannot show ${file}: it is no file of ${kinds}`);
+  if (type === undefined) {
+    throw new ChatCommandError(`Cannot show ${file}: it is no file of PNG, JPEG, GIF or WebP`);
   }
   return { name: basename(file), url: `data:${type};base64,${bytes.toString("base64")}` };
 }

@@ -220,6 +220,20 @@ describe("a chat of piped lines", () => {
   });
 
   test.each([
+    ["jpeg", "ffd8ffe000104a46494600"],
+    ["gif", "4749463839610100010000"],
+    ["webp", "524946460a00000057454250"],
+  ])("/image shows a server of this kind a file of %s", async (type, hex) => {
+    const file = join(folder, `picture.${type}`);
+    writeFileSync(file, Buffer.from(hex, "hex"));
+    const engine = saying({ pieces: ["A cat"] });
+    Object.assign(engine.model, { readsImages: true });
+    const { code } = await chat(engine, [`/image ${file}`, "What is it?"]);
+    expect(code).toBe(0);
+    expect(engine.requests[0]!.images).toEqual([new Uint8Array(readFileSync(file))]);
+  });
+
+  test.each([
     [true, "none.png", "ENOENT"],
     [true, "text.png", "it is no file of PNG"],
     [true, "large.png", "it has 11534337 bytes, more than 11534336"],
