@@ -91,7 +91,9 @@ export class PromptLanguageModel extends EventTarget {
           if (!left.signal.aborted) controller.enqueue(text);
         };
         this.#ask(input, { ...options, signal }, onText).then(
-          () => controller.close(),
+          () => {
+            if (!left.signal.aborted) controller.close();
+          },
           (error: unknown) => controller.error(error),
         );
       },
@@ -104,13 +106,12 @@ export class PromptLanguageModel extends EventTarget {
     input: LanguageModelPrompt,
     { signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<undefined> {
-    return this.#inTurn(signal, async () => {
+    return this.#inTurn(signal, async (ends) => {
       const { messages, prefix } = await readPrompt(input, this.#state);
       if (prefix !== undefined)
         throw new TypeError("Cannot append a prefix: it is answered at once");
       await this.#makeRoom(messages);
-      this.#turns = [...this.#turns, messages];
-      this.#usage = await tokensOf(this.#state.engine, this.#history);
+      await this.#say(messages, ends);
       return undefined;
     });
   }
@@ -174,11 +175,17 @@ export class PromptLanguageModel extends EventTarget {
       ...options,
       history: this.#history,
     });
-    // An answer that was aborted is forgotten with its prompt.
-    options.signal.throwIfAborted();
-    this.#turns = [...this.#turns, said];
-    this.#usage = tokens ?? (await tokensOf(this.#state.engine, this.#history));
+    await this.#say(said, options.signal, tokens);
     return text;
+  }
+
+  /** Adds a turn. One that was aborted is forgotten: an answer with its prompt. */
+  async #say(turn: readonly WireMessage[], signal: AbortSignal, tokens?: number): Promise<void> {
+    signal.throwIfAborted();
+    const usage = tokens ?? (await tokensOf(this.#state.engine, [...this.#history, ...turn]));
+    signal.throwIfAborted();
+    this.#turns = [...this.#turns, turn];
+    this.#usage = usage;
   }
 
   /** Waits for what was asked before. */

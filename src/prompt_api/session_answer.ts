@@ -70,14 +70,25 @@ function toolFields(tools: readonly LanguageModelTool[], round: number): object 
   };
 }
 
-/** @throws {TypeError} where there is nothing to leave out. */
+/** Flags of an expression that change which texts it matches whole; `u` reads it as wisp does. */
+const OTHER_MATCHES = /[imsv]/;
+
+/**
+ * @throws {TypeError} where there is nothing to leave out.
+ * @throws {DOMException} named NotSupportedError for a flag that would be ignored.
+ */
 function constraintFields(options: AnswerOptions): object {
   const { responseConstraint: schema, omitResponseConstraintInput } = options;
   if (schema === undefined && omitResponseConstraintInput === true) {
     throw new TypeError("Cannot prompt: omitResponseConstraintInput needs a responseConstraint");
   }
   if (schema === undefined) return {};
-  if (schema instanceof RegExp) return { regex: schema.source };
+  if (schema instanceof RegExp) {
+    const flag = OTHER_MATCHES.exec(schema.flags)?.[0];
+    if (flag === undefined) return { regex: schema.source };
+    const message = `Cannot hold the answer to ${schema}: the flag ${flag} is not supported`;
+    throw new DOMException(message, "NotSupportedError");
+  }
   const json_schema = { name: "answer", schema, strict: true };
   return { response_format: { type: "json_schema", json_schema } };
 }

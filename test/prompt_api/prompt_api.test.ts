@@ -93,6 +93,18 @@ describe("a session", () => {
     );
   });
 
+  test.each(["i", "m", "s", "v"])("is held to no expression of the flag %s", async (flag) => {
+    const { engine, api } = setUp();
+    const session = await api.create();
+    const prompt = (flags: string) =>
+      session.prompt("Add", { responseConstraint: new RegExp("yes|no", flags) as never });
+    await expect(prompt(flag)).rejects.toMatchObject({ name: "NotSupportedError" });
+    expect(engine.requests).toEqual([]);
+    await prompt("dgy");
+    await prompt("u");
+    expect(engine.requests).toHaveLength(2);
+  });
+
   test("goes on with a prefix", async () => {
     const { engine, api } = setUp();
     const session = await api.create();
@@ -199,6 +211,47 @@ describe("an end", () => {
     expect((await reader.read()).value).toBe("one");
     await reader.cancel();
     await until(() => expect(engine.cutShort).toHaveLength(1));
+  });
+
+  test.each([0, 1, 2])("of what is appended leaves the conversation as it was (%s)", async (at) => {
+    const { engine, asked } = setUp();
+    const abort = new AbortController();
+    let calls = 0;
+    const api: BrowsersOwn = languageModelOf({
+      ...asked,
+      // At the beginning, or while the room for it is measured, or the conversation with it.
+      tokenize: async (request) => {
+        if (calls++ === at) abort.abort();
+        await new Promise((resolve) => setTimeout(resolve));
+        return asked.tokenize(request);
+      },
+    });
+    const session = await api.create();
+    await session.append("Zero");
+    calls = 0;
+    const { signal } = abort;
+    await expect(session.append("One", { signal })).rejects.toMatchObject({ name: "AbortError" });
+    await session.prompt("Two");
+    expect(turns(engine)).toEqual([
+      ["user", "Zero"],
+      ["user", "Two"],
+    ]);
+  });
+
+  test("of a reader just when the answer ends is no failure", async () => {
+    const failures: unknown[] = [];
+    const fail = (error: unknown) => failures.push(error);
+    process.on("unhandledRejection", fail);
+    for (let wait = 0; wait < 40; wait++) {
+      const { api } = setUp(() => ({ pieces: ["one"] }));
+      const reader = (await api.create()).promptStreaming("Count").getReader();
+      await reader.read();
+      for (let turn = 0; turn < wait; turn++) await undefined;
+      await reader.cancel();
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    process.off("unhandledRejection", fail);
+    expect(failures).toEqual([]);
   });
 
   test("of the session ends what it answers, and all that is asked later", async () => {
