@@ -25,6 +25,8 @@ export class CharacterFan {
   readonly back = new Uint32Array(BYTE_SET_WORDS);
   readonly #known = new Uint32Array(BYTE_SET_WORDS);
   readonly #here: Configuration;
+  /** Deepest stack of all configurations that were looked at, by whichever search. */
+  #reach = 0;
 
   private constructor(here: Configuration) {
     this.#here = here;
@@ -49,6 +51,8 @@ export class CharacterFan {
         if (!this.#look(32 * word + bit, search)) return false;
       }
     }
+    // What other searches have looked at is what this one relies on.
+    if (this.#reach > search.reach) search.reach = this.#reach;
     return true;
   }
 
@@ -62,7 +66,11 @@ export class CharacterFan {
 
   #look(lead: number, search: FanSearch): boolean {
     const [word, bit] = [lead >>> 5, 1 << (lead & 31)];
+    const { reach } = search;
+    search.reach = 0;
     const targets = search.targets(this.#here, lead);
+    this.#reach = Math.max(this.#reach, search.reach);
+    search.reach = Math.max(reach, search.reach);
     this.#known[word]! |= bit;
     if (targets === null) return false;
     this.leads[word]! |= bit;

@@ -12,6 +12,8 @@ import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
 /** Nodes of the smallest subtrees that are looked at as a whole. */
 const LEAST_NODES = 4;
 const NO_SET = -1;
+/** From here on heights are not told apart. */
+const MOST_HEIGHT = 255;
 /** Of a node whose bytes are not the beginning of a text in UTF-8. */
 const BROKEN = -1;
 /** 32-bit words of a set of bytes. */
@@ -39,7 +41,7 @@ export function secondBytes(lead: number): SecondBytes {
 export class SubtreeTexts {
   /**
    * For a node that begins a character: the set of the characters that stand behind this one in its
-   * subtree. -1 where that is small, or not all text.
+   * subtree. -1 where that is small, too high, or not all text.
    */
   readonly sets: Int32Array;
   /** First bytes of the characters of each set: bit `b % 32` of word `b / 32`. */
@@ -106,15 +108,17 @@ class Survey {
     const isText = lacking !== BROKEN && this.#isText[depth + 1] === 1;
     // What lacks as many bytes as its last byte asks for is the first byte of a character.
     const begins = lacking === bytesBehind(lead);
-    if (isText && begins && this.#trie.ends[node]! - node >= LEAST_NODES) {
+    const below = this.#height[depth + 1]!;
+    const isLarge = this.#trie.ends[node]! - node >= LEAST_NODES;
+    if (isText && begins && isLarge && below < MOST_HEIGHT) {
       this.sets[node] = this.#number(depth + 1);
-      this.heights[node] = this.#height[depth + 1]!;
+      this.heights[node] = below;
     }
     const [from, to] = [(depth + 1) * BYTE_SET_WORDS, depth * BYTE_SET_WORDS];
     for (let word = 0; word < BYTE_SET_WORDS; word++)
       this.#below[to + word]! |= this.#below[from + word]!;
     if (begins) this.#below[to + (lead >>> 5)]! |= 1 << (lead & 31);
-    const height = Math.min(this.#height[depth + 1]! + (begins ? 1 : 0), 255);
+    const height = Math.min(below + (begins ? 1 : 0), MOST_HEIGHT);
     this.#height[depth] = Math.max(this.#height[depth]!, height);
     if (!isText) this.#isText[depth] = 0;
     this.#below.fill(0, from, from + BYTE_SET_WORDS);

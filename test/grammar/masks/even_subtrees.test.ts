@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
 import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import { parseEbnf } from "../../../src/grammar/ebnf/parse_ebnf.ts";
 import { type Grammar, grammarOf } from "../../../src/grammar/expression.ts";
 import { EvenSubtrees } from "../../../src/grammar/masks/even_subtrees.ts";
 import { MaskCache } from "../../../src/grammar/masks/mask_cache.ts";
@@ -84,6 +85,51 @@ describe.each(Object.entries(GRAMMARS))("%s", (_, grammar) => {
       }
     }
   });
+});
+
+/** What the masks allow, and what following the tokens does. */
+function bothWays(grammar: Grammar, tokens: readonly string[], maxDepth?: number) {
+  const vocabulary = smallVocabulary({ tokens });
+  const { horizons } = vocabulary;
+  const configurations = new Configurations(compileAutomaton(grammar), { horizons, maxDepth });
+  const masks = new TokenMasks({ configurations, vocabulary, cache: new MaskCache(2 ** 30) });
+  return (text: string) => {
+    const at = configurations.follow(configurations.start, encoder.encode(text))!;
+    configurations.begin();
+    const making = masks.make(at);
+    let made = making.next();
+    while (made.done !== true) made = making.next();
+    return [tokensOf(made.value), tokensByStepping(vocabulary, configurations, at)];
+  };
+}
+
+test("a token longer than heights are counted is followed to its end", () => {
+  const lengths = [200, 255, 256, 257, 260, 261, 300];
+  const texts = lengths.map((length) => "a".repeat(length));
+  const [masked, followed] = bothWays(schema({ type: "string", maxLength: 260 }), texts)('"');
+  expect(followed).toEqual([0, 1, 2, 3, 4]);
+  expect(masked).toEqual(followed);
+});
+
+test("what an earlier walk has found is not taken beyond the limit of depth", () => {
+  const grammar = parseEbnf(`
+    root ::= "(" root ")" | r
+    r ::= "1"? "2" c "." (r ":")?
+    c ::= ([ab] x)*
+    x ::= "a" | "b" f
+    f ::= "{" f "}" | g [ab]
+    g ::= "[" g "]" | h [ab]
+    h ::= "<" h ">" | [ab]
+  `);
+  const tokens = ["(", "1", "2aaaa", "2abaaaaa", "2ababab", "2aaab", "aa", "ababab", "abaaaa"];
+  const ways = bothWays(grammar, tokens, 12);
+  for (let depth = 0; depth < 12; depth++) {
+    const opened = "(".repeat(depth);
+    for (const text of [opened, `${opened}1`]) {
+      const [masked, followed] = ways(text);
+      expect(masked, text).toEqual(followed);
+    }
+  }
 });
 
 test("a subtree is taken where no token of it fails, and marked places are looked for in it", () => {
