@@ -108,6 +108,11 @@ export class ItemMemory {
     return this.#list.count;
   }
 
+  /** Whether a string of the current item is open. */
+  get isInString(): boolean {
+    return this.#isInString;
+  }
+
   /** Whether a string, object or list within the current item is open. */
   get isInside(): boolean {
     return this.#isInString || this.#list.open > 0;

@@ -29,16 +29,26 @@ export const MAX_TRIED = 4_096;
 /** Bytes of an item that are read in the time in which a thread is followed. */
 const UNITS_OF_WORK = 64;
 
+const WHITE_SPACE: ReadonlySet<number> = new Set([0x20, 0x0a, 0x09, 0x0d]);
+
 /** What ends items comes first, then what makes them differ; white space comes last. */
 const SEARCH_ORDER: readonly number[] = (() => {
   const first = Array.from('"}]0123456789,:', (character) => character.charCodeAt(0));
-  const last = [0x20, 0x0a, 0x09, 0x0d];
-  const listed = new Set([...first, ...last]);
+  const listed = new Set([...first, ...WHITE_SPACE]);
   const others = Array.from({ length: 256 }, (_, byte) => byte).filter(
     (byte) => !listed.has(byte) && !isSign(byte),
   );
-  return [...first, ...others, ...last];
+  return [...first, ...others, ...WHITE_SPACE];
 })();
+
+/** A place of the search for the rest of an item. */
+interface Tried {
+  readonly at: Position;
+  /** What was added to the item on the way there, without the white space around values. */
+  readonly added: string;
+  /** Index of the byte to try next. */
+  next: number;
+}
 
 export class Positions {
   readonly configurations: Configurations;
@@ -105,7 +115,8 @@ export class Positions {
     this.configurations.spend(1 + memory.length / UNITS_OF_WORK);
     const { lists, size } = memory;
     const { classOf } = this.configurations.automaton;
-    const path: { readonly at: Position; next: number }[] = [{ at: position, next: 0 }];
+    const path: Tried[] = [{ at: position, added: "", next: 0 }];
+    const seen = new Places();
     for (let left = MAX_TRIED; path.length > 0; ) {
       const top = path.at(-1)!;
       const byte = SEARCH_ORDER[top.next++];
@@ -120,9 +131,12 @@ export class Positions {
       const there = next.memory;
       if (there === undefined || there.lists < lists) return true;
       if (there.lists === lists && (next.hasItem || there.size > size)) return true;
+      const isSpace = WHITE_SPACE.has(byte) && !top.at.memory!.isInString;
+      const added = isSpace ? top.added : top.added + String.fromCharCode(byte);
+      if (!seen.isNew(next, added)) continue;
       left -= 1;
       if (left === 0) return true;
-      path.push({ at: next, next: 0 });
+      path.push({ at: next, added, next: 0 });
     }
     return false;
   }
@@ -152,6 +166,23 @@ export class Positions {
       this.#goesOn.set(configuration, known);
     }
     return known;
+  }
+}
+
+/** Places of a search. White space around values tells none apart: it makes no item another. */
+class Places {
+  readonly #added = new Map<Configuration, Set<string>>();
+
+  /** Whether none was there before; it is from now on. */
+  isNew({ configuration, memory }: Position, added: string): boolean {
+    let known = this.#added.get(configuration);
+    if (known === undefined) {
+      known = new Set();
+      this.#added.set(configuration, known);
+    }
+    const { size } = known;
+    known.add(`${memory!.lists} ${added}`);
+    return known.size > size;
   }
 }
 

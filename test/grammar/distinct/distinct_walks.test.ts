@@ -112,3 +112,28 @@ function endsInString(bytes: readonly number[]): boolean {
   const text = String.fromCharCode(...bytes).replace(/\\./g, "");
   return text.split('"').length % 2 === 0;
 }
+
+test.each([
+  ['[60, ["a", 1]', [["a", 1]]],
+  ['[60, ["a", 1], ["b", [2]], []', [["a", 1], 5, ["b", [2]], []]],
+])("behind %s there is no other item, however it may be laid out", (text, listed) => {
+  const items = { enum: listed, type: ["boolean", "array"] };
+  const jsonSchema = {
+    prefixItems: [{ type: "integer" }],
+    items,
+    type: "array",
+    uniqueItems: true,
+  };
+  // White space as models write it: many ways to break lines and to indent.
+  const grammar = compileGrammar({ jsonSchema }, { vocabulary: source, endTokens: [END] });
+  const matcher = grammar.createMatcher();
+  for (const byte of new TextEncoder().encode(text)) expect(matcher.accept(byte)).toBe(true);
+  const words = new Uint32Array(Math.ceil(source.size / 32));
+  matcher.mask(words);
+  const isAllowed = (token: string) => {
+    const id = PIECES.findIndex((piece) => new TextDecoder().decode(piece) === token);
+    return ((words[id >> 5]! >>> (id & 31)) & 1) === 1;
+  };
+  expect([",", "]", "]]"].map(isAllowed)).toEqual([false, true, false]);
+  expect(grammar.accepts(`${text}]`)).toBe(true);
+});
