@@ -279,15 +279,18 @@ export class Sequence {
 
   #obey({ forced, mustEnd, endToken, drafts }: GrammarState): void {
     this.drafting?.keep(drafts);
+    const { eosTokenIds, sampling } = this.#options;
+    const before = this.tokens.length;
     for (const token of forced) {
-      if (this.finish !== null) break;
+      // One that would end it too early has its row, where a bias tells against it.
+      const isEarly = this.completionLength < sampling.minNewTokens;
+      if (this.finish !== null || (isEarly && sampling.stopTokenIds.has(token))) break;
       this.#force(token);
     }
-    if (forced.length > 0) {
-      this.#follow(forced);
+    if (this.tokens.length > before) {
+      this.#follow(this.tokens.slice(before));
       return;
     }
-    const { eosTokenIds, sampling } = this.#options;
     const mayEnd = eosTokenIds.size > 0 && this.completionLength >= sampling.minNewTokens;
     if (!mustEnd || this.finish !== null) return;
     if (mayEnd) {

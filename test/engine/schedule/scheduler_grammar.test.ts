@@ -65,3 +65,33 @@ test("sequences whose masks are not known yet keep their pages, and each goes on
   expect(s.schedule()!.sampled).toEqual(sequences);
   expect(s.retractions).toBe(0);
 });
+
+test.each([
+  [4, [3, 4], null],
+  [2, [3, 4, 5], { type: "stop", matched: 5 }],
+])(
+  "a forced token that would end it before %s tokens is left to a step",
+  async (minNewTokens, taken, finish) => {
+    const told: (readonly number[])[] = [];
+    const all = { mask: new Uint32Array(2).fill(0xffffffff), mustEnd: false, forcedText: "" };
+    const session = {
+      compilation: { isCached: false, seconds: 0 },
+      advance(tokens: readonly number[]): NextTokens {
+        told.push(tokens);
+        const forcedTokens = [3, 4, 5, 6].slice(told.flat().length);
+        return { ...all, forcedTokens };
+      },
+      close: () => {},
+    };
+    const grammar = new SequenceGrammar({ vocabularySize: 64, jump: "forced", onKnown: () => {} });
+    const service = { open: async () => session, close: () => {} };
+    await grammar.open(service, { kind: "regex", source: ".*" });
+    const sampling = { minNewTokens, stopTokenIds: [5] };
+    const { sequence: made } = sequence(4, 20, sampling, { grammar });
+    made.announce();
+    expect(made.tokens.slice(4)).toEqual(taken);
+    expect(made.finish).toEqual(finish);
+    expect(made.isPrepared).toBe(true);
+    expect(told.flat()).toEqual(finish === null ? taken : []);
+  },
+);
