@@ -7,7 +7,7 @@ import type { GrammarCompilation } from "../../generation.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import type { FlatTokens } from "../../grammar/masks/flat_tokens.ts";
 import type { ErrorData } from "../remote/error_data.ts";
-import type { GrammarModel, NextTokens } from "./grammar_service.ts";
+import type { GrammarModel, NextTokens, SessionOptions } from "./grammar_service.ts";
 
 /** `GrammarModel` in flat arrays. */
 export interface FlatGrammarModel extends Omit<GrammarModel, "tokens"> {
@@ -19,6 +19,7 @@ export interface OpenQuestion {
   /** Names the session from now on. */
   readonly session: number;
   readonly constraint: Constraint;
+  readonly options?: SessionOptions | undefined;
 }
 
 export interface AdvanceQuestion {

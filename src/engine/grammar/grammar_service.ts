@@ -17,7 +17,7 @@ export interface NextTokens {
   readonly mask: Uint32Array;
   /** Whether the text is complete and nothing but an end token may follow. */
   readonly mustEnd: boolean;
-  /** Text that must follow, in whole characters; often empty. */
+  /** Text that must follow, in whole characters; often empty, as where a session looks at nothing ahead. */
   readonly forcedText: string;
   /** Tokens that come next as each is the only one that may; no end token. Default none. */
   readonly forcedTokens?: readonly number[];
@@ -54,6 +54,11 @@ export interface GrammarSession {
   close(): void;
 }
 
+export interface SessionOptions {
+  /** Whether what must follow is looked for, text and tokens. Default true. */
+  readonly looksAhead?: boolean | undefined;
+}
+
 export interface GrammarService {
   /**
    * A session at the beginning of a text.
@@ -63,7 +68,11 @@ export interface GrammarService {
    * cannot be enforced exactly.
    * @throws {CapacityError} (as a rejection) when the grammars of all sessions take too much memory.
    */
-  open(constraint: Constraint, signal?: AbortSignal): Promise<GrammarSession>;
+  open(
+    constraint: Constraint,
+    signal?: AbortSignal,
+    options?: SessionOptions,
+  ): Promise<GrammarSession>;
   /** Frees what the service holds; nothing may be asked any more. */
   close(): void;
 }

@@ -16,6 +16,7 @@ import type {
   GrammarService,
   GrammarSession,
   NextTokens,
+  SessionOptions,
 } from "./grammar_service.ts";
 import { Lookout } from "./lookout.ts";
 import { onlyToken } from "./mask_bits.ts";
@@ -61,7 +62,11 @@ export class LocalGrammarService implements GrammarService {
     this.#memory = new GrammarMemory(maxHeldBytes);
   }
 
-  async open(constraint: Constraint): Promise<GrammarSession> {
+  async open(
+    constraint: Constraint,
+    _signal?: AbortSignal,
+    { looksAhead = true }: SessionOptions = {},
+  ): Promise<GrammarSession> {
     const startedAt = performance.now();
     this.#compiler ??= this.#createCompiler();
     const grammar = this.#compiler.compile(constraint);
@@ -80,6 +85,7 @@ export class LocalGrammarService implements GrammarService {
       words: this.#compiler.words,
       othersTurn: this.#othersTurn,
       lookout: this.#lookout,
+      looksAhead,
     });
   }
 
@@ -99,6 +105,7 @@ interface LocalSessionOptions {
   /** 32-bit words of a mask. */
   readonly words: number;
   readonly lookout: Lookout | undefined;
+  readonly looksAhead: boolean;
 }
 
 class LocalGrammarSession implements GrammarSession {
@@ -140,29 +147,44 @@ class LocalGrammarSession implements GrammarSession {
   #next(drafts: DraftNodes): NextTokens {
     const mask = this.#mask();
     const { mustEnd } = this.#matcher;
-    const forcedText = this.#matcher.forcedText();
-    const forcedTokens = this.#forcedTokens(mask);
-    const next = { mask, mustEnd, forcedText, ...(forcedTokens.length > 0 && { forcedTokens }) };
+    const next = { mask, mustEnd, ...this.#forced(mask) };
     if (!mustEnd) this.#options.lookout?.watch(this, this.#matcher, this.#options.words);
     return drafts.tokens.length === 0 ? next : { ...next, ...this.#draftMasks(drafts) };
   }
 
+  #forced(mask: Uint32Array): Pick<NextTokens, "forcedText" | "forcedTokens"> {
+    if (!this.#options.looksAhead) return { forcedText: "" };
+    const forcedText = this.#ahead(() => this.#matcher.forcedText()) ?? "";
+    const forcedTokens: number[] = [];
+    this.#ahead(() => this.#addForced(mask, forcedTokens));
+    return { forcedText, ...(forcedTokens.length > 0 && { forcedTokens }) };
+  }
+
   /** In one slice, from where the mask is known: what takes longer is asked again from further on. */
-  #forcedTokens(mask: Uint32Array): readonly number[] {
+  #addForced(mask: Uint32Array, forced: number[]): void {
     const until = performance.now() + SLICE_MS;
-    const { length } = this.#matcher;
-    const forced: number[] = [];
     let here = mask;
     for (;;) {
       const token = onlyToken(here);
-      if (token === undefined || forced.length === FORCED_AT_ONCE || !this.#tries(token)) break;
-      if (this.#matcher.isFinished) break;
+      if (token === undefined || forced.length === FORCED_AT_ONCE) return;
+      if (!this.#matcher.accept(token) || this.#matcher.isFinished) return;
       forced.push(token);
-      if (!this.#matcher.prepareMask(until)) break;
+      if (!this.#matcher.prepareMask(until)) return;
       here = this.#mask();
     }
-    this.#matcher.rollback(this.#matcher.length - length);
-    return forced;
+  }
+
+  /** Looks at what may come: what leads beyond a limit is not the text yet, which may end before it. */
+  #ahead<T>(look: () => T): T | undefined {
+    const { length } = this.#matcher;
+    try {
+      return look();
+    } catch (error) {
+      if (!(error instanceof GrammarError)) throw error;
+      return undefined;
+    } finally {
+      this.#matcher.rollback(this.#matcher.length - length);
+    }
   }
 
   #mask(): Uint32Array {
@@ -187,7 +209,7 @@ class LocalGrammarSession implements GrammarSession {
         path = own;
         if (!this.#tries(drafts.tokens[draft]!)) return false;
         path = [...own, draft + 1];
-        if (!this.#matcher.prepareMask(until)) return false;
+        if (!this.#isReady(until)) return false;
         draftMasks.push(this.#mask());
         return true;
       });
@@ -213,6 +235,16 @@ class LocalGrammarSession implements GrammarSession {
     } catch (error) {
       if (!(error instanceof GrammarError)) throw error;
       this.#matcher.rollback(this.#matcher.length - length);
+      return false;
+    }
+  }
+
+  /** Whether the mask behind a draft is known in time: one that is beyond a limit never is. */
+  #isReady(until: number): boolean {
+    try {
+      return this.#matcher.prepareMask(until);
+    } catch (error) {
+      if (!(error instanceof GrammarError)) throw error;
       return false;
     }
   }

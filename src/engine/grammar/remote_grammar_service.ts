@@ -17,7 +17,12 @@ import type {
   GrammarCall,
   GrammarQuestion,
 } from "./grammar_messages.ts";
-import type { GrammarModel, GrammarService, GrammarSession } from "./grammar_service.ts";
+import type {
+  GrammarModel,
+  GrammarService,
+  GrammarSession,
+  SessionOptions,
+} from "./grammar_service.ts";
 
 /** A thread in which `serveGrammars` runs. */
 export interface GrammarThread {
@@ -60,7 +65,11 @@ export class RemoteGrammarService implements GrammarService {
     this.#start = start;
   }
 
-  async open(constraint: Constraint, signal?: AbortSignal): Promise<GrammarSession> {
+  async open(
+    constraint: Constraint,
+    signal?: AbortSignal,
+    options?: SessionOptions,
+  ): Promise<GrammarSession> {
     const session = ++this.#sessionCount;
     const bytes = 2 * constraint.source.length;
     if (this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
@@ -73,7 +82,7 @@ export class RemoteGrammarService implements GrammarService {
     this.#waitingBytes += bytes;
     signal?.addEventListener("abort", leave);
     try {
-      const answer = await link.ask({ type: "open", session, constraint: copy });
+      const answer = await link.ask({ type: "open", session, constraint: copy, options });
       return {
         compilation: (answer as Extract<GrammarAnswer, { type: "opened" }>).compilation,
         advance: async (tokens, drafts, parents) => {

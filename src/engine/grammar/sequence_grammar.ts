@@ -102,7 +102,8 @@ export class SequenceGrammar {
    * @throws {GrammarError | CapacityError} as a rejection.
    */
   async open(service: GrammarService, constraint: Constraint): Promise<void> {
-    const opening = service.open(constraint, this.#leaving.signal);
+    const options = { looksAhead: this.#jumps };
+    const opening = service.open(constraint, this.#leaving.signal, options);
     const session = await opening.catch((error: unknown) => {
       if (this.#isClosed) return undefined;
       throw error;

@@ -91,8 +91,8 @@ class GrammarServer {
     this.#isOpening = false;
   }
 
-  async #open({ session, constraint }: OpenQuestion): Promise<GrammarAnswer> {
-    const opened = await this.#service!.open(constraint);
+  async #open({ session, constraint, options }: OpenQuestion): Promise<GrammarAnswer> {
+    const opened = await this.#service!.open(constraint, undefined, options);
     this.#sessions.set(session, opened);
     return { type: "opened", session, compilation: opened.compilation };
   }
