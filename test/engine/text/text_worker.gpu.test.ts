@@ -33,7 +33,7 @@ const textService: CreateTextService = async ({ source, options }) =>
 beforeAll(async () => {
   worker = await buildWorker("text_worker");
   watched = watchedTextThreads(worker.url);
-  engine = await openEngine({ textService, chatTemplate });
+  engine = await openEngine({ textService, chatTemplate, jsonJump: "retokenize" });
 });
 afterAll(async () => {
   await engine.close();
@@ -47,7 +47,7 @@ const idle = () =>
   expect(engine.status()).toMatchObject({ runningRequests: 0, queuedRequests: 0, usedTokens: 0 });
 
 test("answers have the same tokens, forced text included", async () => {
-  const here = await openEngine({ chatTemplate });
+  const here = await openEngine({ chatTemplate, jsonJump: "retokenize" });
   const sampling = { maxNewTokens: 12, temperature: 1.2, seed: 7 };
   const schema = {
     type: "object",
