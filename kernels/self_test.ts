@@ -315,7 +315,7 @@ async function subgroupsWork(
 }
 
 /** Whether invocations of subgroups of this size, which a kernel asks for, hear each other. */
-async function askingWorks(bench: Bench, lanes: number): Promise<boolean> {
+export async function askingWorks(bench: Bench, lanes: number): Promise<boolean> {
   const values = askedSubgroupsInputs();
   const want = askedSubgroupsReference(values, { lanes, step: 3 });
   const told = bench.results(want.length);

@@ -9,8 +9,14 @@
 import { DeviceError } from "../src/errors.ts";
 import { Readback } from "../src/gpu/readback.ts";
 import { Recorder } from "../src/gpu/recorder.ts";
+import { canAskFor } from "../src/gpu/subgroup_size.ts";
 import { allocateTensor, type Tensor } from "../src/gpu/tensor.ts";
-import { type AttentionTuning, attentionTuning, TUNING_CHOICES } from "../src/gpu/tuning.ts";
+import {
+  type AttentionTuning,
+  attentionTuning,
+  PLAIN_TUNING,
+  TUNING_CHOICES,
+} from "../src/gpu/tuning.ts";
 import { FEWEST_LANES } from "./attention/exchange.ts";
 import { gqaDecode } from "./attention/gqa/gqa_decode.ts";
 import { GQA_PREFILL_ROW_TILE, gqaPrefill } from "./attention/gqa/gqa_prefill.ts";
@@ -20,6 +26,7 @@ import { mlaPrefill, PREFILL_ROW_TILE } from "./attention/mla/mla_prefill.ts";
 import { SHARED_ROWS } from "./attention/split_launch.ts";
 import { bf16Words } from "./cache/host_cache.ts";
 import { layoutFor } from "./linear/weights/layout.ts";
+import { askingWorks, Bench } from "./self_test.ts";
 import { leastSeconds } from "./timed_launches.ts";
 
 export interface TuneAttentionOptions {
@@ -81,7 +88,8 @@ export async function tuneAttention(
       for (const rows of [...KINDS, "expanded"] as const) sum += await timed.seconds(rows, tuning);
       return sum;
     };
-    let best = await fastest(waysOf(device, known), all);
+    const ways = await waysOf(device, known, (lanes) => subgroupsOfSize(device, lanes));
+    let best = await fastest(ways, all);
     for (const rows of KINDS) {
       const heads = TUNING_CHOICES[CHOICES[rows]];
       const tried = heads.map((count) => ({ ...best, [CHOICES[rows]]: count }));
@@ -98,11 +106,36 @@ export async function tuneAttention(
   }
 }
 
-/** How invocations may learn of each other's values. */
-function waysOf(device: GPUDevice, known: AttentionTuning): AttentionTuning[] {
+/**
+ * How invocations may learn of each other's values: what is known to be good comes first.
+ *
+ * @param works Whether subgroups of so many invocations, which kernels can ask for, do what they should.
+ */
+export async function waysOf(
+  device: GPUDevice,
+  known: AttentionTuning,
+  works: (lanes: number) => Promise<boolean>,
+): Promise<readonly AttentionTuning[]> {
   const { subgroupSize = 0 } = layoutFor(device);
   const portable = TUNING_CHOICES.lanes.map((lanes) => ({ ...known, lanes, subgroups: false }));
-  return subgroupSize < FEWEST_LANES ? portable : [{ ...known, subgroups: true }, ...portable];
+  if (subgroupSize >= FEWEST_LANES) return [{ ...known, subgroups: true }, ...portable];
+  const asked: AttentionTuning[] = [];
+  for (const lanes of new Set([known.lanes, ...TUNING_CHOICES.lanes])) {
+    if (!canAskFor(device, lanes) || !(await works(lanes))) continue;
+    asked.push({ ...known, lanes, subgroups: true });
+  }
+  return [...asked, ...portable];
+}
+
+async function subgroupsOfSize(device: GPUDevice, lanes: number): Promise<boolean> {
+  const recorder = new Recorder(device, { maxLaunches: 64 });
+  const bench = new Bench(recorder);
+  try {
+    return await askingWorks(bench, lanes);
+  } finally {
+    bench.destroy();
+    recorder.destroy();
+  }
 }
 
 /** The first, or one that is clearly faster. */
@@ -186,9 +219,19 @@ class TimedAttention {
 
   #bind(recorder: Recorder, rows: Rows, tuning: AttentionTuning): () => void {
     const { query, gqaCache, mlaCache, gqaOut, mlaOut, partials, items, ...step } = this.#tensors;
-    const { subgroupSize } = tuning.subgroups ? layoutFor(this.#device) : {};
+    const { subgroupSize, askedSubgroupSize } = tuning.subgroups
+      ? layoutFor(this.#device, { ...PLAIN_TUNING, attention: tuning })
+      : {};
     const { groups, ropeTable, rows: places, pageTables, expanded, writtenCache } = step;
-    const common = { ...SHARED, rows: places, pageTables, query, tuning, subgroupSize };
+    const common = {
+      ...SHARED,
+      rows: places,
+      pageTables,
+      query,
+      tuning,
+      subgroupSize,
+      askedSubgroupSize,
+    };
     const width = GQA.heads * GQA.headDim;
     const gqa = { ...common, ...GQA, queryStride: width, out: gqaOut, outStride: width };
     const mla = { ...common, ...MLA, ropeTable, queryStride: HEADS * (MLA.nope + MLA.rope) };
