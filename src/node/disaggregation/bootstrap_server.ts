@@ -47,12 +47,19 @@ export async function listenForDecode({
     clientTracking: true,
   });
   let own = { host, port };
+  const connections = new Set<Socket>();
+  server.on("connection", (socket) => {
+    connections.add(socket);
+    socket.once("close", () => connections.delete(socket));
+  });
   server.on("request", (request, response) => answer(request, response, own));
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head) => {
     // A page of a browser names where it comes from; decode servers do not.
     const isPage = request.headers.origin !== undefined;
     if (isPage || pathOf(request) !== PAGES_PATH) {
-      socket.end("HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n");
+      // Nothing else listens to a socket that has left HTTP, nor ends the other half of it.
+      socket.on("error", () => {});
+      socket.end("HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n", () => socket.destroy());
       return;
     }
     socket.setNoDelay(true);
@@ -73,7 +80,7 @@ export async function listenForDecode({
       new Promise((resolve) => {
         for (const client of sockets.clients) client.terminate();
         server.close(() => resolve());
-        server.closeAllConnections();
+        for (const socket of connections) socket.destroy();
       }),
   };
 }
