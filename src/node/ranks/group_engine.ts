@@ -45,20 +45,32 @@ interface GroupStart {
   readonly options: EngineLaunchOptions;
   readonly facts: Facts;
   readonly report: StartReport;
-  /** Gives the start up. */
-  readonly signal: AbortSignal;
 }
 
+/** @param start Its signal gives the start up. */
 async function startGroup(
+  given: StartRanksOptions,
+  { signal, ...start }: GroupStart & { readonly signal: AbortSignal },
+): Promise<StartedEngine> {
+  const ending = new AbortController();
+  const giveUp = () => ending.abort(signal.reason);
+  signal.addEventListener("abort", giveUp);
+  try {
+    return await startUnder(ending, given, start);
+  } finally {
+    // The signal lasts as long as the server, and groups may be started many times.
+    signal.removeEventListener("abort", giveUp);
+  }
+}
+
+async function startUnder(
+  ending: AbortController,
   { place, outer, log }: StartRanksOptions,
-  { options, facts, report, signal }: GroupStart,
+  { options, facts, report }: GroupStart,
 ): Promise<StartedEngine> {
   let say: (message: ToRank) => void = () => {};
   const port = new TalkPort((message) => say(message));
   const loaded = deferred<void>();
-  const ending = new AbortController();
-  const giveUp = () => ending.abort(signal.reason);
-  signal.addEventListener("abort", giveUp);
   const group = launchRanks({
     place,
     outer,
@@ -83,7 +95,6 @@ async function startGroup(
     port.onEnd?.(error.message);
   });
   await loaded.promise;
-  signal.removeEventListener("abort", giveUp);
   return new GroupEngine(await openPort(port), {
     group,
     stop: () => say({ type: "stop" }),
