@@ -5,6 +5,7 @@
  * @module
  */
 import { GroupError } from "../../errors.ts";
+import type { ExpertRecord, ExpertRecording } from "../../expert_record.ts";
 import type {
   DetokenizeOptions,
   EngineStatus,
@@ -86,6 +87,10 @@ export class RestartingEngine implements StartedEngine {
 
   async cacheTree(options?: CacheTreeOptions): Promise<CacheTree> {
     return this.#engine.cacheTree!(options);
+  }
+
+  async recordExperts(recording: ExpertRecording): Promise<ExpertRecord> {
+    return this.#engine.recordExperts!(recording);
   }
 
   status(): EngineStatus {

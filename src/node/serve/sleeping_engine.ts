@@ -35,6 +35,7 @@ export class SleepingEngine implements StartedEngine {
   readonly model: GenerationEngine["model"];
   readonly profile?: NonNullable<GenerationEngine["profile"]>;
   readonly cacheTree?: NonNullable<GenerationEngine["cacheTree"]>;
+  readonly recordExperts?: NonNullable<GenerationEngine["recordExperts"]>;
   readonly #options: SleepOptions;
   /** Undefined while it sleeps, or is being put to sleep. */
   #engine: StartedEngine | undefined;
@@ -64,6 +65,9 @@ export class SleepingEngine implements StartedEngine {
     }
     if (engine.cacheTree !== undefined) {
       this.cacheTree = (asked) => this.#use((awake) => awake.cacheTree!(asked));
+    }
+    if (engine.recordExperts !== undefined) {
+      this.recordExperts = (recording) => this.#use((awake) => awake.recordExperts!(recording));
     }
     this.#restart();
   }

@@ -1,6 +1,9 @@
 /** An engine that sleeps while no request comes, over scripted ones: who wakes it, and who meanwhile leaves. */
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { GenerationRequest } from "../../../src/generation.ts";
+import { Logger } from "../../../src/node/observe/logger.ts";
+import { RestartingEngine } from "../../../src/node/ranks/restarting_engine.ts";
+import { Restarts } from "../../../src/node/ranks/restarts.ts";
 import { SleepingEngine } from "../../../src/node/serve/sleeping_engine.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
@@ -79,6 +82,21 @@ describe("an engine without requests", () => {
     expect(told.at(-1)).toBe("wakes");
     await pass(11);
     expect(closed).toEqual([0, 1]);
+  });
+
+  test("counts experts where the engine that it wakes does", async () => {
+    expect(setUp().engine.recordExperts).toBeUndefined();
+    const record = { isRecording: true, passes: 0, logicalCount: [], balancedness: null };
+    const counting = Object.assign(new ScriptedEngine(), {
+      recordExperts: async () => record,
+      close: async () => {},
+    });
+    const engine = new SleepingEngine(counting, { idleSeconds: 10, load: async () => counting });
+    expect(await engine.recordExperts!("start")).toBe(record);
+    const log = new Logger({ stderr: { write: () => true }, level: "info", format: "json" });
+    const restarts = new Restarts(false, log);
+    const restarting = await RestartingEngine.start({ log, restarts, start: async () => counting });
+    expect(await restarting.recordExperts("start")).toBe(record);
   });
 
   test("does not sleep while it answers, tokenizes or is measured", async () => {
