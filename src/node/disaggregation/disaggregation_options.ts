@@ -111,8 +111,16 @@ export function knownHosts({
 /** An address in brackets or a name, and a port. */
 const HOST = /^(?:\[([^\]]+)\]|([^:]+))(?::(\d{1,5}))?$/;
 
-/** @throws {OptionError} for what would let strangers in, or pages out. */
-export function requireUsableDisaggregation(options: DisaggregationOptions): void {
+/** @throws {OptionError} for what would let strangers in, or pages out, or what no such server can do. */
+export function requireUsableDisaggregation(
+  options: DisaggregationOptions & { readonly sleepIdleSeconds?: number | undefined },
+): void {
+  if (options.disaggregationMode !== "null" && options.sleepIdleSeconds !== undefined) {
+    const problem = "pages come and go at any time, and find no engine that sleeps";
+    throw new OptionError(
+      `Cannot use option --sleep-idle-seconds together with --disaggregation-mode ${options.disaggregationMode}: ${problem}`,
+    );
+  }
   if (options.disaggregationMode !== "decode" || options.disaggregationKey !== undefined) return;
   const stranger = knownHosts(options).find(({ host }) => !isLoopback(host));
   if (stranger === undefined) return;

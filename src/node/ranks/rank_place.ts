@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import type { Facts } from "../../parallel/agree.ts";
+import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
 import { OptionError } from "../options/option_parser.ts";
 import {
@@ -49,12 +50,20 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
 }
 
 /** @throws {OptionError} naming what ranks that are processes cannot do. */
-export function requireOfProcesses({ sleepIdleSeconds }: LaunchOptions): void {
-  if (sleepIdleSeconds === undefined) return;
-  const state =
-    "ranks that are processes cannot do it yet; without --nnodes one process has them all";
-  const [flag] = SERVER_OPTIONS.sleepIdleSeconds.flags;
-  throw new OptionError(`Cannot use option ${flag} with --nnodes: ${state}`);
+export function requireOfProcesses({
+  sleepIdleSeconds,
+  disaggregationMode,
+}: Pick<LaunchOptions, "sleepIdleSeconds" | "disaggregationMode">): void {
+  const refuse = (option: string) => {
+    const state =
+      "ranks that are processes cannot do it yet; without --nnodes one process has them all";
+    throw new OptionError(`Cannot use option ${option} with --nnodes: ${state}`);
+  };
+  if (sleepIdleSeconds !== undefined) refuse(SERVER_OPTIONS.sleepIdleSeconds.flags[0]);
+  if (disaggregationMode !== "null") {
+    const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
+    refuse(`${flag} ${disaggregationMode}`);
+  }
 }
 
 /** What all nodes must have alike, by the options' names. */

@@ -3,6 +3,7 @@
  * belongs to them, and not what asks for nothing.
  */
 import { describe, expect, test } from "vitest";
+import { requireOfProcesses } from "../../../src/node/ranks/rank_place.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { startCommand } from "../../support/package/run_command.ts";
@@ -34,6 +35,20 @@ describe.each([
     const response = await post(createApp(new ScriptedEngine()), path, { ...body, ...nulls });
     expect(response.status).toBe(200);
   });
+});
+
+test("a server of a pair does not sleep, and its ranks are no processes", async () => {
+  const args = ["--disaggregation-mode", "decode", "--sleep-idle-seconds", "5"];
+  const command = startCommand(["launch_server", ...args]);
+  expect(await command.code).toBe(2);
+  expect(command.stderr()).toContain(
+    "Cannot use option --sleep-idle-seconds together with --disaggregation-mode decode: ",
+  );
+  expect(command.started).toEqual([]);
+  const refused = "Cannot use option --disaggregation-mode prefill with --nnodes: ";
+  const prefill = { disaggregationMode: "prefill", sleepIdleSeconds: undefined };
+  expect(() => requireOfProcesses(prefill)).toThrow(refused);
+  expect(() => requireOfProcesses({ ...prefill, disaggregationMode: "null" })).not.toThrow();
 });
 
 test.each([
