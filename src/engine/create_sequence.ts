@@ -111,8 +111,10 @@ function createSequence(
     allowAutoTruncate: context.allowAutoTruncate,
   });
   requireFewerAtLeast(sampling, asked);
-  // All others are drawn where its pages go.
-  const maxNewTokens = request.pageTaker === undefined ? asked : Math.min(asked, 1);
+  // The answer is drawn where its pages go: one token here tells that the prompt is computed, so none
+  // may be taken without a step.
+  const isAnswered = request.pageTaker === undefined;
+  const maxNewTokens = isAnswered ? asked : Math.min(asked, 1);
   return new Sequence({
     requestId: request.requestId ?? newRequestId(),
     partition: request.cacheSalt,
@@ -137,14 +139,15 @@ function createSequence(
         text: (token) => vocabulary.text(token),
       }),
     grammar:
-      constraint &&
-      new SequenceGrammar({
-        vocabularySize,
-        // Every log-probability comes from a step, and processors see the logits of every one.
-        jump: request.logprobs || request.logitProcessors?.length ? "off" : context.jsonJump,
-        spelling: context.spelling,
-        onKnown: context.onMaskKnown,
-      }),
+      constraint && isAnswered
+        ? new SequenceGrammar({
+            vocabularySize,
+            // Every log-probability comes from a step, and processors see the logits of every one.
+            jump: request.logprobs || request.logitProcessors?.length ? "off" : context.jsonJump,
+            spelling: context.spelling,
+            onKnown: context.onMaskKnown,
+          })
+        : undefined,
     thinkingLimit: thinkingLimitOf(request, { ...text, vocabularySize }),
     logitProcessors: request.logitProcessors,
     drafts: drafting && {

@@ -10,7 +10,7 @@ import type { PrefixTransfers } from "./prefix/prefix_transfers.ts";
 import type { Scheduler } from "./schedule/scheduler.ts";
 import type { Sequence } from "./schedule/sequence.ts";
 import type { StepLoop } from "./step/step_loop.ts";
-import type { PageRoutes } from "./transfer/page_routes.ts";
+import type { PageRoutes, PageTaker } from "./transfer/page_routes.ts";
 import type { TravellingPages } from "./transfer/travelling_pages.ts";
 
 export interface StarterParts {
@@ -43,7 +43,12 @@ export class SequenceStarter {
     const { grammars, prefixes, travelling, live } = this.#parts;
     this.#requireEngine();
     live.add(sequence);
-    const grammar = constraint && sequence.grammar!.open(grammars, constraint);
+    const { pageTaker } = routes;
+    const grammar =
+      constraint &&
+      (pageTaker === undefined
+        ? sequence.grammar!.open(grammars, constraint)
+        : requireGrammar(grammars, constraint, pageTaker));
     if (routes.pageSource !== undefined) return this.#bring(sequence, grammar, { routes, isOver });
     const preparations = [
       grammar,
@@ -69,7 +74,9 @@ export class SequenceStarter {
     await grammar;
     this.#requireEngine();
     if (isOver()) return;
-    if (!(await travelling?.arrive(sequence, routes))) return;
+    const runs = await travelling?.arrive(sequence, routes);
+    this.#requireEngine();
+    if (!runs) return;
     sequence.announce();
     loop.start();
   }
@@ -86,4 +93,18 @@ export class SequenceStarter {
     const failure = this.#parts.failure();
     if (failure !== undefined) throw failure;
   }
+}
+
+/**
+ * Refuses a wrong constraint where no answer is drawn, as it is refused where that is.
+ *
+ * @throws {GrammarError | CapacityError} as a rejection.
+ */
+async function requireGrammar(
+  grammars: GrammarService,
+  constraint: Constraint,
+  { signal }: PageTaker,
+): Promise<void> {
+  const session = await grammars.open(constraint, signal);
+  session.close();
 }

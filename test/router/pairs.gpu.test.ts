@@ -35,6 +35,7 @@ const REQUESTS: readonly (readonly [path: string, body: object])[] = [
   ["/generate", { text: "The", sampling_params: { max_new_tokens: 8, n: 3, sampling_seed: 7 } }],
   ["/generate", { text: "X", sampling_params: { max_new_tokens: 1, temperature: 0 } }],
   ["/generate", { text: "J", sampling_params: { ...sampling_params, json_schema: SCHEMA } }],
+  ["/generate", { text: "Y", sampling_params: { ...sampling_params, regex: "yes, all of it" } }],
   ["/generate", { input_ids: [5, 9, 5, 9, 7], sampling_params: PENALTIES }],
   ["/v1/chat/completions", { messages, max_tokens: 8, seed: 3, logprobs: true, n: 2 }],
   ["/v1/chat/completions", { messages, max_tokens: 8, temperature: 0, stream: true }],
@@ -55,7 +56,11 @@ const bare = (text: string) =>
 
 const MODELS: readonly (readonly [string, Partial<EngineOptions>, Partial<EngineOptions>])[] = [
   ["pages of 4, chunks of 5", { pageSize: 4 }, { chunkedPrefillSize: 5 }],
-  ["an FP8 cache", { pageSize: 2, cacheDtype: "fp8_e4m3" }, {}],
+  [
+    "an FP8 cache, and forced text spelled without a step",
+    { pageSize: 2, cacheDtype: "fp8_e4m3", jsonJump: "retokenize" },
+    {},
+  ],
   [
     "drafts of the module",
     { speculation: { algorithm: "EAGLE", numSteps: 2, eagleTopk: 1, numDraftTokens: 3 } },
@@ -91,7 +96,7 @@ describe.each(MODELS)("%s", (name, options, ofPrefill) => {
     });
   };
 
-  const asked = name.startsWith("pages") ? REQUESTS : REQUESTS.slice(0, 8);
+  const asked = name.startsWith("pages") ? REQUESTS : REQUESTS.slice(0, 9);
   test.each(asked)("%s answers to the bit: %j", async (path, body) => {
     const plain = await (await postTo(direct, path, body)).text();
     expect(plain.length, plain).toBeGreaterThan(50);
@@ -113,6 +118,12 @@ describe.each(MODELS)("%s", (name, options, ofPrefill) => {
       await postTo(pair.router.url, "/generate", body),
     ];
     expect([routed.status, await routed.text()]).toEqual([400, await plain.text()]);
+    const wrong = { text: "a", sampling_params: { regex: "(" }, bootstrap_room: 6 };
+    const refused = await postTo(pair.prefill.url, "/generate", wrong);
+    expect([refused.status, await refused.text()]).toEqual([
+      400,
+      expect.stringContaining("Cannot read the regular expression"),
+    ]);
     const late = { text: "a", return_logprob: true, logprob_start_len: 7000, sampling_params };
     expect((await postTo(pair.router.url, "/generate", late)).status).toBe(
       (await postTo(direct, "/generate", late)).status,
