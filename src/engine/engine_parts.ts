@@ -166,7 +166,8 @@ export function openTravelling(
     pages,
     reservedTokens: reservedDecodeTokens,
     isIdle: () => !loop().isRunning,
-    wake: () => loop().wake(),
+    // One that has ended begins again: no sequence that waits for pages has it going.
+    wake: () => loop().start(),
   });
 }
 

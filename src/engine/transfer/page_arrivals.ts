@@ -50,6 +50,8 @@ export class PageArrivals {
   /** Prompts without a place. */
   readonly #waiting = new Map<Sequence, Arrival>();
   readonly #arriving = new Map<Sequence, Placed>();
+  /** Why no prompt gets a place any more. */
+  #failure: Error | undefined;
 
   constructor(options: PageArrivalsOptions) {
     this.#options = options;
@@ -71,6 +73,7 @@ export class PageArrivals {
 
   /** Says that everything scheduled is submitted. */
   rest(): void {
+    if (this.#failure !== undefined) return;
     if (this.#waiting.size === 0 || this.#options.pages.isMoving) return;
     for (const [sequence, { prompt, source, placed, fail }] of this.#waiting) {
       let cachedTokens: number | undefined;
@@ -132,6 +135,15 @@ export class PageArrivals {
     if (arriving === undefined) return;
     arriving.isOver = true;
     arriving.source.leave();
+  }
+
+  /** Ends all that are there: no prompt gets a place any more. */
+  close(error: Error): void {
+    this.#failure ??= error;
+    const waiting = [...this.#waiting.values()];
+    this.#waiting.clear();
+    for (const { fail } of waiting) fail(error);
+    for (const sequence of [...this.#arriving.keys()]) this.leave(sequence);
   }
 
   /** Whether its pages are being written: then they are freed once they are. */

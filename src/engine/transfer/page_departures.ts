@@ -23,6 +23,8 @@ export interface PageDeparturesOptions {
   readonly codec: Pick<PageCodec, "readPages" | "packedBytes">;
   readonly scheduler: Scheduler;
   readonly pageSize: number;
+  /** Called when pages are free that others may wait for. */
+  readonly wake: () => void;
 }
 
 interface Departure {
@@ -39,6 +41,8 @@ interface Departure {
 export class PageDepartures {
   readonly #options: PageDeparturesOptions;
   readonly #all = new Map<Sequence, Departure>();
+  /** Of sequences whose pages nobody wants yet. */
+  readonly #beginning = new Set<PageTaker>();
   readonly #mostPages: number;
 
   constructor(options: PageDeparturesOptions) {
@@ -57,7 +61,13 @@ export class PageDepartures {
   async begin(sequence: Sequence, taker: PageTaker, isOver: () => boolean): Promise<void> {
     const { pageSize, scheduler } = this.#options;
     const prompt = travellingPrompt(sequence.tokens, pageSize);
-    const first = await taker.begin(prompt);
+    this.#beginning.add(taker);
+    let first: number;
+    try {
+      first = await taker.begin(prompt);
+    } finally {
+      this.#beginning.delete(taker);
+    }
     if (isOver()) return;
     const progress = { computed: 0, retractions: 0, isOver: false };
     const departure: Departure = { sequence, taker, news: new WakeUp(), ...progress };
@@ -108,8 +118,9 @@ export class PageDepartures {
     for (const { news } of [...this.#all.values()]) news.call();
   }
 
-  /** Ends all that are there. */
+  /** Ends all that are there, or begin. */
   close(error: Error): void {
+    for (const taker of [...this.#beginning]) taker.fail(error);
     for (const departure of [...this.#all.values()]) {
       this.#end(departure);
       departure.taker.fail(error);
@@ -122,6 +133,7 @@ export class PageDepartures {
     this.#all.delete(departure.sequence);
     this.#options.scheduler.remove(departure.sequence);
     departure.news.call();
+    this.#options.wake();
   }
 
   async #send(departure: Departure, first: number, pageCount: number): Promise<void> {

@@ -14,11 +14,17 @@ type Options = Omit<PageDeparturesOptions, "pageSize"> & PageArrivalsOptions;
 export class TravellingPages {
   readonly #departures: PageDepartures;
   readonly #arrivals: PageArrivals;
+  readonly #wake: () => void;
+  #isClosed = false;
 
   constructor(options: Options) {
     const { pageSize } = options.pages.pool;
-    this.#departures = new PageDepartures({ ...options, pageSize });
-    this.#arrivals = new PageArrivals(options);
+    this.#wake = () => {
+      if (!this.#isClosed) options.wake();
+    };
+    const own = { ...options, wake: this.#wake };
+    this.#departures = new PageDepartures({ ...own, pageSize });
+    this.#arrivals = new PageArrivals(own);
   }
 
   /** Prompts whose pages leave, wait for a place, and come. */
@@ -74,10 +80,15 @@ export class TravellingPages {
     if (this.#departures.keeps(sequence)) return true;
     this.#departures.forget(sequence);
     this.#arrivals.leave(sequence);
+    // Once the caller has freed its pages: others may wait for them, or for its place.
+    this.#wake();
     return this.#arrivals.keeps(sequence);
   }
 
+  /** Ends all that are there, and whatever comes to begin. */
   close(error: Error): void {
+    this.#isClosed = true;
     this.#departures.close(error);
+    this.#arrivals.close(error);
   }
 }

@@ -26,15 +26,17 @@ const REQUEST = {
 let sources: WatchedSources;
 let prefill: Engine;
 let decode: Engine;
+let load: () => Promise<Engine>;
 
 beforeAll(async () => {
   if (smallestCaseOnly) return;
   sources = await watchedSources();
   const { Engine } = sources.modules["engine/engine"];
-  const load = () =>
+  load = () =>
     Engine.load(folderSource(EMBEDDED_MODEL), {
       ...{ device, transfersPages: true, pageSize: 4, maxTotalTokens: 256, contextLength: 128 },
       ...{ triesInvariance: false, chunkedPrefillSize: 16, prefixCache: false },
+      reservedDecodeTokens: 0,
       ...{ grammarBackend: "auto" as const },
     }) as Promise<Engine>;
   [prefill, decode] = [await load(), await load()];
@@ -152,7 +154,7 @@ test.skipIf(smallestCaseOnly)("each wait may fail", async () => {
   const sites = [...counts.keys()].map((site) => site.slice("src/engine/".length));
   expect(sites).toEqual(
     expect.arrayContaining([
-      "transfer/page_departures.ts: const first = await taker.begin(prompt);",
+      "transfer/page_departures.ts: first = await taker.begin(prompt);",
       "transfer/page_departures.ts: bytes = await this.#options.codec.readPages(pages);",
       "transfer/page_departures.ts: await taker.take({ first: next, count, bytes });",
       "transfer/page_arrivals.ts: const cachedTokens = await this.#place(sequence, prompt, source);",
@@ -179,3 +181,134 @@ test.skipIf(smallestCaseOnly)("each wait may fail", async () => {
   expect(failed).toBeGreaterThan(counts.size / 2);
   await nothingLeft();
 });
+
+/** A request whose prompt takes 25 of the 64 pages, unless it is a shorter one. */
+const asked = (first: number, length = 100) => ({
+  tokens: Array.from({ length }, (_, i) => first + 3 * i),
+  sampling: { maxNewTokens: 1, temperature: 0, ignoreEos: true },
+});
+
+/** Takes pages, but not before it is let. */
+function holding() {
+  const over = new AbortController();
+  let release = () => {};
+  const isFree = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const state = { isLeaving: false };
+  const taker: PageTaker = {
+    signal: over.signal,
+    begin: async () => 0,
+    take: () => {
+      state.isLeaving = true;
+      return isFree;
+    },
+    end: () => {},
+    fail: (error) => over.abort(error),
+  };
+  return { taker, state, release };
+}
+
+/** Gives no pages, until it is left. */
+class Silent implements PageSource {
+  hasPlace = false;
+  #end = (_: Error) => {};
+  readonly #over = new Promise<never>((_, reject) => {
+    this.#end = reject;
+  });
+
+  announce(): void {}
+
+  pages(): AsyncIterable<PageRun> {
+    this.hasPlace = true;
+    return { [Symbol.asyncIterator]: () => ({ next: () => this.#over }) };
+  }
+
+  leave(): void {
+    this.#over.catch(() => {});
+    this.#end(new Error("it has left"));
+  }
+}
+
+async function endOf(engine: Engine, request: Parameters<Engine["generate"]>[0]): Promise<unknown> {
+  try {
+    let finish: unknown;
+    for await (const chunk of engine.generate(request)) finish = chunk.finish;
+    return finish;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+test.skipIf(smallestCaseOnly)(
+  "a prompt that waits for pages gets those that have left",
+  async () => {
+    const [one, other] = [holding(), holding()];
+    const ends = [one, other].map(({ taker }, i) =>
+      endOf(prefill, { ...asked(5 + i), pageTaker: taker }),
+    );
+    await until(() => expect([one, other].every(({ state }) => state.isLeaving)).toBe(true));
+    await Promise.all(ends);
+    const waiting = endOf(prefill, asked(9));
+    await until(() => expect(prefill.status().usedTokens).toBeGreaterThan(200));
+    // It finds no more pages, and no step is to come.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    one.release();
+    expect(await waiting).toMatchObject({ type: "length" });
+    other.release();
+    await nothingLeft();
+  },
+);
+
+test.skipIf(smallestCaseOnly)(
+  "whoever waits for pages goes on when an arrival leaves",
+  async () => {
+    const sources = [new Silent(), new Silent(), new Silent()];
+    const leaving = sources.map(() => new AbortController());
+    const ends = sources.map((pageSource, i) => {
+      const { signal } = leaving[i]!;
+      return endOf(decode, { ...asked(5 + i), pageSource, signal });
+    });
+    const hasPlace = () => sources.map((source) => source.hasPlace);
+    await until(() => expect(hasPlace()).toEqual([true, true, false]));
+    leaving[0]!.abort();
+    await until(() => expect(hasPlace()).toEqual([true, true, true]));
+    // Fourteen pages are left, of which this needs twenty.
+    const running = endOf(decode, {
+      ...asked(3, 20),
+      sampling: { maxNewTokens: 60, temperature: 0, ignoreEos: true },
+    });
+    await until(() => expect(decode.status().usedTokens).toBeGreaterThan(250));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    leaving[1]!.abort();
+    expect(await running).toMatchObject({ type: "length" });
+    leaving[2]!.abort();
+    for (const end of ends) expect(await end).toContain("abort");
+    await nothingLeft();
+  },
+);
+
+test.skipIf(smallestCaseOnly)(
+  "a close ends those that wait for places, pages and takers",
+  async () => {
+    const engine = await load();
+    const sources = [new Silent(), new Silent(), new Silent()];
+    const ends = sources.map((pageSource, i) => endOf(engine, { ...asked(5 + i), pageSource }));
+    const over = new AbortController();
+    const never = new Promise<number>((_, reject) => {
+      over.signal.addEventListener("abort", () => reject(over.signal.reason));
+    });
+    const taker = {
+      ...holding().taker,
+      begin: () => never,
+      fail: (error: unknown) => over.abort(error),
+    };
+    ends.push(endOf(engine, { ...asked(11), pageTaker: taker }));
+    await until(() => expect(sources[1]!.hasPlace).toBe(true));
+    await engine.close();
+    const closed = "Cannot generate: the engine is closed";
+    const aborted = { type: "abort", message: "the engine is closed" };
+    expect(await Promise.all(ends)).toMatchObject([aborted, aborted, closed, closed]);
+    expect(engine.travellers).toEqual({ leaving: 0, waiting: 0, arriving: 0 });
+  },
+);
