@@ -5,7 +5,7 @@
  * @module
  */
 import type { LocalRequest } from "../engine/create_sequence.ts";
-import type { GenerationChunk, GenerationEngine } from "../generation.ts";
+import type { FinishReason, GenerationChunk, GenerationEngine } from "../generation.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import type { PrefillRoom } from "./prefill_room.ts";
 import { type PrefillRooms, requireRoom } from "./prefill_rooms.ts";
@@ -24,7 +24,7 @@ export async function* prefilled(
   request: LocalRequest,
 ): AsyncGenerator<GenerationChunk, undefined> {
   const { bootstrap, requestId } = request;
-  const room = rooms.open(requireRoom(bootstrap?.room, requestId));
+  const room = rooms.open(requireRoom(bootstrap?.room, requestId), requestId);
   const { bootstrap: _, ...own } = request;
   const chunks = engine.generate({ ...own, pageTaker: room });
   // A client that leaves while its room is waited for ends the request too.
@@ -72,9 +72,19 @@ async function* chunksOf(
       return;
     }
     room.computed(promptLogprobs);
-    await room.over;
-    yield { ...chunk, finish: FINISH };
+    yield { ...chunk, finish: await finishOf(room) };
     return;
+  }
+}
+
+/** How a request ends that the engine has ended. @throws why its pages do not leave. */
+async function finishOf(room: PrefillRoom): Promise<FinishReason> {
+  try {
+    await room.over;
+    return FINISH;
+  } catch (error) {
+    if (room.isAborted) return { type: "abort", message: "Aborted" };
+    throw error;
   }
 }
 

@@ -27,6 +27,8 @@ export interface DecodePeer {
 
 export interface PrefillRoomOptions {
   readonly room: string;
+  /** Of the request, where it has one. */
+  readonly requestId: string | undefined;
   /** Milliseconds until a decode server has opened it. */
   readonly openTimeout: number;
   /** Milliseconds until pages that were sent are in place. */
@@ -59,6 +61,7 @@ export class PrefillRoom implements PageTaker {
   #cachedTokens: number | undefined;
   #logprobs: readonly PromptLogprobs[] | undefined;
   #isComputed = false;
+  #isAborted = false;
 
   constructor(options: PrefillRoomOptions) {
     this.#options = options;
@@ -72,6 +75,15 @@ export class PrefillRoom implements PageTaker {
 
   get name(): string {
     return this.#options.room;
+  }
+
+  get requestId(): string | undefined {
+    return this.#options.requestId;
+  }
+
+  /** Whether its request was aborted while its pages were leaving. */
+  get isAborted(): boolean {
+    return this.#isAborted;
   }
 
   get state(): RoomState["name"] {
@@ -133,7 +145,16 @@ export class PrefillRoom implements PageTaker {
   computed(logprobs: readonly PromptLogprobs[] | undefined): void {
     this.#logprobs = logprobs;
     this.#isComputed = true;
+    if (this.#isAborted) this.abort();
     this.#endIfComputed();
+  }
+
+  /** The request is aborted: what its engine has computed of it is sent no further. */
+  abort(): void {
+    if (this.#state.isOver) return;
+    this.#isAborted = true;
+    // The engine itself ends a request that it still computes.
+    if (this.#isComputed) this.fail(new DOMException("Aborted", "AbortError"));
   }
 
   /** The decode server wants pages from `first` on. */

@@ -85,10 +85,11 @@ export class PrefillRooms {
   /**
    * A request has come.
    *
+   * @param requestId By which it may be aborted.
    * @throws {InvalidRequestError} when another one has the room.
    * @throws {CapacityError} when there are too many.
    */
-  open(name: string): PrefillRoom {
+  open(name: string, requestId?: string): PrefillRoom {
     if (this.#rooms.has(name)) {
       const state = `Cannot open room ${name}: another request that lives has it`;
       throw new InvalidRequestError(state, "bootstrap_room");
@@ -102,6 +103,7 @@ export class PrefillRooms {
     const { openTimeout, takeTimeout } = this.#options.times;
     const room = new PrefillRoom({
       room: name,
+      requestId,
       openTimeout,
       takeTimeout,
       gate: this.#gate,
@@ -118,6 +120,13 @@ export class PrefillRooms {
       awaited.link.pair(room, awaited.peer);
     }
     return room;
+  }
+
+  /** Ends rooms of a request, or all, whose pages are still leaving. */
+  abort(requestId?: string): void {
+    for (const room of [...this.#rooms.values()]) {
+      if (requestId === undefined || room.requestId === requestId) room.abort();
+    }
   }
 
   /** A connection from a server that says what it is first. */

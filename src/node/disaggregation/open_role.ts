@@ -95,6 +95,10 @@ async function openPrefill(
     over: (engine) =>
       layerOver(engine, {
         generate: (request) => prefilled(engine as TravelEngine, rooms, request),
+        abort: (requestId) => {
+          engine.abort(requestId);
+          rooms.abort(requestId);
+        },
       }),
     counts: () => ({ ...rooms.counts, ...rooms.totals }),
     close: async () => {
