@@ -68,7 +68,7 @@ async function course(
   { sources: [own, other], lose }: Devices,
 ): Promise<readonly PromiseSettledResult<unknown>[]> {
   const { modules } = sources;
-  const { endOrders, ledRanks } = modules["engine/ranks/rank_leader"];
+  const { ledRanks } = modules["engine/ranks/rank_leader"];
   const [first, second] = modules["parallel/local"].localGroup(2);
   const link = { communicator: first!, format: FORMAT };
   const folder = await mkdtemp(join(tmpdir(), "wisp-led-"));
@@ -76,8 +76,9 @@ async function course(
   const given = { ...GIVEN, prefixStore };
   sources.setHook(hook);
   const lead = async () => {
+    const led = ledRanks(link);
     const { Engine } = modules["engine/engine"];
-    const options = { ...given, device: own, ...ledRanks(link) } as LoadOptions;
+    const options = { ...given, device: own, ...led.options } as LoadOptions;
     const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options);
     const answer = async (turn: number) => {
       const sampling = { maxNewTokens: 8, ignoreEos: true, temperature: 0, logitBias: BIASES };
@@ -94,7 +95,7 @@ async function course(
     const [worked] = await Promise.allSettled([work()]);
     await engine.close();
     // The others wait for it, where it is a request that has failed.
-    const [ended] = await Promise.allSettled([endOrders(link)]);
+    const [ended] = await Promise.allSettled([led.end()]);
     for (const one of [worked, ended]) if (one!.status === "rejected") throw one!.reason;
   };
   const follow = async () => {

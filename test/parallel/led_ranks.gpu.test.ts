@@ -8,7 +8,7 @@ import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../src/engine/ranks/order_channel.ts";
-import { endOrders, ledRanks } from "../../src/engine/ranks/rank_leader.ts";
+import { ledRanks } from "../../src/engine/ranks/rank_leader.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { GroupError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
@@ -45,12 +45,12 @@ async function openLed(
   const following = loadFollower(folderSource(EMBEDDED_MODEL), link, { ...given, ...others });
   const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
     ...given,
-    ...leading,
+    ...leading.options,
   });
   const done = (await following)();
   const close = async () => {
     await engine.close();
-    await endOrders({ communicator: first!, format: FORMAT });
+    await leading.end();
     await done;
   };
   return { engine, done, close };
@@ -216,7 +216,7 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
   ])("%s is refused", async (field, options) => {
     const [first] = localGroup(2);
     const leading = ledRanks({ communicator: first!, format: FORMAT });
-    const given = { ...GIVEN, device, ...leading, ...(options as Partial<LoadOptions>) };
+    const given = { ...GIVEN, device, ...leading.options, ...(options as Partial<LoadOptions>) };
     const load = Engine.load(folderSource(EMBEDDED_MODEL), given);
     await expect(load).rejects.toMatchObject({ code: "unsupported", field });
   });
@@ -271,6 +271,33 @@ describe.skipIf(smallestCaseOnly)("a device that is lost", () => {
     expect(tokens).toEqual(want.all[0]![0]);
     expect(engine.status().recoveries).toBe(4);
     await close();
+  });
+
+  test("is replaced before the group ends, where its engine is closed meanwhile", async () => {
+    const devices = [losing(), losing()] as const;
+    let open = () => {};
+    const isOpen = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const slow = async () => {
+      if (devices[1].opened() > 0) await isOpen;
+      return devices[1].device();
+    };
+    const { engine, done, close } = await openLed(
+      { device: devices[0].device, recoveryWaits: [0] },
+      FORMAT.unpack,
+      { device: slow },
+    );
+    devices[0].lose();
+    await until(() => expect(devices[0].opened()).toBe(2));
+    // The order to load again is with the other rank, which waits for its device.
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    const closed = close();
+    await engine.close();
+    open();
+    await closed;
+    await done;
+    expect(devices[1].opened()).toBe(2);
   });
 
   test("and that nothing replaces ends the group", async () => {

@@ -199,9 +199,11 @@ export class RecoverableModel {
   }
 
   /** As `close`; and ranks that are elsewhere hear why. */
-  abandon({ message }: Error): void {
+  abandon(error: Error): void {
+    // Who closes the engine tells them in order.
+    if (error === this.#closing.signal.reason) return;
     this.close();
-    this.#current.abandon?.(message);
+    this.#current.abandon?.(error.message);
   }
 
   #watch(model: EngineModel): void {

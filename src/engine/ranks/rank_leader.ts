@@ -22,28 +22,41 @@ import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner
 import type { EngineModel } from "./engine_model.ts";
 import { LedGroup } from "./led_group.ts";
 import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./led_pages.ts";
-import { OrderChannel } from "./order_channel.ts";
 import { OrderWriter } from "./order_writer.ts";
 import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
-import { sumOfRanks } from "./rank_group.ts";
+import { type RankLoading, sumOfRanks } from "./rank_group.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
 import type { PagesTask } from "./rank_orders.ts";
 
 type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
 
-/** What an engine on the first rank is loaded with: its model is one whose other ranks follow it. */
-export const ledRanks = (link: RankLink) => {
+/** A group of ranks that an engine on the first of them leads. */
+export interface LedRanks {
+  /** What that engine is loaded with: its model is one whose other ranks follow it. */
+  readonly options: Pick<LoadOptions, "communicator"> & Required<RankLoading>;
+  /**
+   * Tells the other ranks that there is nothing left to do, once they have done what they do now: a
+   * device may be on its way to being replaced.
+   *
+   * @throws {GroupError} when one of them has left before.
+   */
+  end(): Promise<void>;
+}
+
+export function ledRanks(link: RankLink): LedRanks {
   const group = new LedGroup(link);
   return {
-    communicator: link.communicator,
-    loadRanks: (checkpoint: Checkpoint, options: LoadOptions) =>
-      loadLeader(checkpoint, group, options),
+    options: {
+      communicator: link.communicator,
+      loadRanks: (checkpoint, options) => loadLeader(checkpoint, group, options),
+    },
+    end: () => group.inTurn(() => group.send({ type: "end" })),
   };
-};
+}
 
 /**
  * Loads this rank's part of a model whose other ranks `loadFollower` loads. The caller, once it
- * has destroyed the model, tells them that the work is done (`endOrders`), or leaves their group.
+ * has destroyed the model, tells them that the work is done (`LedRanks.end`), or leaves their group.
  *
  * @throws {UnsupportedError} naming an option that only ranks of one process can do.
  * @throws As `loadModel`.
@@ -112,16 +125,21 @@ async function loadAgain(
   options: LoadOptions & { readonly communicator: Communicator },
 ): Promise<LoadedModel> {
   const { link } = group;
-  const { device } = options;
+  // Ranks load alike: once they have begun, none of them gives it up.
+  const { device, signal, ...others } = options;
   const next = typeof device === "function" ? await device(0) : device;
+  let hasBegun = false;
   try {
     return await group.inTurn(async () => {
+      signal?.throwIfAborted();
+      hasBegun = true;
       await group.send({ type: "reload" });
-      const load = () => loadAlike(checkpoint, { ...options, device: async () => next });
+      const load = () => loadAlike(checkpoint, { ...others, device: async () => next });
       return (link.whileLoading ?? ((work) => work()))(load);
     });
   } catch (error) {
-    link.communicator.abort(`it could not load the model again: ${(error as Error).message}`);
+    if (hasBegun)
+      link.communicator.abort(`it could not load the model again: ${(error as Error).message}`);
     throw error;
   }
 }
@@ -303,15 +321,6 @@ class RankLeader implements StepRunner, PagesLeader {
     if ((await lossOf(this)) !== undefined) return;
     this.communicator.abort(`its step failed: ${message}`);
   }
-}
-
-/**
- * Tells the other ranks that there is nothing left to do.
- *
- * @throws {GroupError} when one of them has left before.
- */
-export function endOrders({ communicator, format }: RankLink): Promise<void> {
-  return new OrderChannel(communicator, format).send({ type: "end" });
 }
 
 /** A function cannot go to another process: its request ends, and no other. */

@@ -9,7 +9,7 @@ import type { LoadOptions } from "../../engine/load/load_options.ts";
 import { loadFollower } from "../../engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../engine/ranks/order_channel.ts";
 import { mostOnOne } from "../../engine/ranks/rank_group.ts";
-import { endOrders, ledRanks } from "../../engine/ranks/rank_leader.ts";
+import { type LedRanks, ledRanks } from "../../engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../engine/ranks/rank_link.ts";
 import { serveEngine } from "../../engine/remote/serve_engine.ts";
 import { agree } from "../../parallel/agree.ts";
@@ -75,7 +75,8 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const link = linkOf(group, deadline);
   const loading = { link, setting: { ...setting, given: all }, report };
   if (isFirst) {
-    const engine = await loadFirst(loading);
+    const led = ledRanks(link);
+    const engine = await loadFirst(loading, led);
     communicator.deadline = deadline;
     reportLoaded(engine, told.options, report);
     const where = "over MPI, each a process of its own";
@@ -84,7 +85,7 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
     say({ type: "loaded" });
     await Promise.race([stopped.promise, communicator.failed]);
     await engine.close();
-    await endOrders(link);
+    await led.end();
   } else {
     const follow = await loadFollower(setting.source, link, withDevice(loading));
     communicator.deadline = deadline;
@@ -115,11 +116,11 @@ interface Loading {
   readonly report: StartReport;
 }
 
-async function loadFirst(loading: Loading): Promise<Engine> {
-  const { link, setting, report } = loading;
+async function loadFirst(loading: Loading, led: LedRanks): Promise<Engine> {
+  const { setting, report } = loading;
   const engine: Engine = await Engine.load(setting.source, {
     ...withDevice(loading),
-    ...ledRanks(link),
+    ...led.options,
     onRecovery: (event) => report.recovery(event),
     onStep: report.step && ((step) => report.step?.(step, engine.status())),
   });

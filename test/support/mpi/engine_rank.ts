@@ -7,7 +7,7 @@ import { deserialize, serialize } from "node:v8";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { loadFollower } from "../../../src/engine/ranks/follow_steps.ts";
-import { endOrders, ledRanks } from "../../../src/engine/ranks/rank_leader.ts";
+import { ledRanks } from "../../../src/engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../../src/engine/ranks/rank_link.ts";
 import { deviceFactory } from "../../../src/node/device/device.ts";
 import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
@@ -53,12 +53,13 @@ export async function runEngineRank(
     await (await loadFollower(source, link, options))();
     return undefined;
   }
-  const engine = await Engine.load(source, { ...options, ...ledRanks(link) });
+  const led = ledRanks(link);
+  const engine = await Engine.load(source, { ...options, ...led.options });
   // Those of the load are not asked for.
   Object.assign(exchanges, { count: 0, milliseconds: 0 });
   const told = await answersOf(engine, task);
   const steps = { ...exchanges };
-  await endOrders(link);
+  await led.end();
   return { ...told, exchanges: steps };
 }
 
