@@ -41,7 +41,7 @@ interface Departure {
 export class PageDepartures {
   readonly #options: PageDeparturesOptions;
   readonly #all = new Map<Sequence, Departure>();
-  /** Of sequences whose pages nobody wants yet. */
+  /** Of sequences of which no page is wanted yet. */
   readonly #beginning = new Set<PageTaker>();
   readonly #mostPages: number;
 

@@ -261,7 +261,7 @@ test.skipIf(smallestCaseOnly)(
 );
 
 test.skipIf(smallestCaseOnly)(
-  "whoever waits for pages goes on when an arrival leaves",
+  "sequences that wait for pages go on when an arrival leaves",
   async () => {
     const sources = [new Silent(), new Silent(), new Silent()];
     const leaving = sources.map(() => new AbortController());
