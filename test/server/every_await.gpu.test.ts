@@ -34,7 +34,8 @@ const DISTANCE = fullTest ? 1 : 24;
 const isOfImages = (site: string) =>
   VISION_MODEL === undefined && /image|vision|PromptEmbeddings.place/i.test(site);
 /** What ranks that are processes pass, tried in test/parallel/led_awaits.gpu.test.ts. */
-const OF_LED_RANKS = /^src\/engine\/ranks\/(rank_leader|follow_steps|order_channel)\.ts/;
+const OF_LED_RANKS =
+  /^src\/engine\/ranks\/(rank_leader|follow_steps|followed_pages|led_pages|order_channel|page_outcomes)\.ts/;
 /** Of pages that travel between engines, tried in test/engine/transfer/travelling_awaits.gpu.test.ts. */
 const OF_TRAVELLING =
   /^src\/engine\/(transfer\/|start_sequence\.ts: (await grammar;|const (runs|session) = await ))/;
@@ -46,9 +47,9 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     "engine/load/recovery.ts: this.#current = await this.#replacement(isBusy);",
     "engine/load/recovery.ts: await orAborted(signal, pause(seconds, signal));",
     "engine/load/recovery.ts: loaded = await orAborted(signal, this.#load());",
-    "engine/load/recovery.ts: opened = await (options.device as () => Promise<GPUDevice>)();",
-    "engine/load/recovery.ts: const loaded = await loadRanks(await Checkpoint.open(source), {",
-    "engine/load/recovery.ts: const loaded = await loadRanks(await Checkpoint.open(source), { (2)",
+    "engine/load/recovery.ts: const one = await (options.device as Exclude<DeviceSource, GPUDevice>)(which);",
+    "engine/load/recovery.ts: const loaded = await (options.loadRanks ?? loadRanks)(await Checkpoint.open(source), {",
+    "engine/load/recovery.ts: const loaded = await (options.loadRanks ?? loadRanks)(await Checkpoint.open(source), { (2)",
     "engine/load/recovery.ts: return await Promise.race([work, aborted]);",
   ],
   "a step that fails, and the way on from there, tried below": [

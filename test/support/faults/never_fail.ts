@@ -14,7 +14,7 @@ export const NEVER_FAIL: readonly string[] = [
   ].map((line) => `src/engine/step/step_loop.ts: ${line}`),
   // How a device was lost, or that it was not after a while.
   "src/engine/load/load.ts: const loss = await lossOf(device);",
-  "src/engine/load/recovery.ts: if (!this.#closing.signal.aborted) await lossOf(this.#current.device);",
+  "src/engine/load/recovery.ts: if (!this.#closing.signal.aborted) await Promise.race(lossesOf(this.#current).map(lossOf));",
   ...["engine.ts", "load/recovery.ts", "ranks/follow_steps.ts"].flatMap((file) => [
     `src/engine/${file}: await source.close?.().catch(() => {});`,
     `src/engine/${file}: await options.draftModel?.close?.().catch(() => {});`,
@@ -24,7 +24,7 @@ export const NEVER_FAIL: readonly string[] = [
   "src/engine/step/steps_in_flight.ts: await Promise.allSettled(left.map(({ tokens }) => tokens));",
   // The turn of others in the thread of grammars, which ends with it.
   "src/engine/grammar/lookout.ts: await this.#othersTurn();",
-  "src/engine/grammar/serve_grammars.ts: await this.#options.othersTurn();",
+  "src/engine/grammar/local_grammar_service.ts: await this.#options.othersTurn();",
   // Whether a device is lost, and that another is there: neither tells of a failure.
   "src/engine/images/image_reader.ts: if (!(await this.#device.isLost())) throw error;",
   "src/engine/images/image_reader.ts: await this.#device.settled();",
