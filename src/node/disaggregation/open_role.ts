@@ -18,6 +18,7 @@ import { layerOver } from "../../server/engine_layer.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
 import type { EngineRole } from "../../server/server_context.ts";
 import type { Environment } from "../hub/hub_settings.ts";
+import { transferWorkers } from "../options/engine_variables.ts";
 import { listenForDecode, PAGES_PATH } from "./bootstrap_server.ts";
 import { type DisaggregationOptions, knownHosts } from "./disaggregation_options.ts";
 import { connectWebSocket } from "./web_socket_channel.ts";
@@ -159,12 +160,4 @@ function maxFrame(layout: PageLayout): number {
   const ranks = (JSON.parse(layout.numerics) as { readonly ranks?: number }).ranks ?? 1;
   const onePage = ranks * packedSizes(layout, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
-}
-
-/** By `SVC_MOONCAKE_TRANS_THREAD`. */
-function transferWorkers({ SVC_MOONCAKE_TRANS_THREAD: given }: Environment): number | undefined {
-  const count = Number(given);
-  return given !== undefined && Number.isInteger(count) && count > 0 && count <= 1024
-    ? count
-    : undefined;
 }

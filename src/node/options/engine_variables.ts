@@ -1,6 +1,6 @@
 /**
- * Variables that choose how an engine computes: whether matrix kernels are tuned for the adapter, and
- * from how many cached tokens on prefixes are taken in chunks.
+ * Variables that choose how an engine computes: whether matrix kernels are tuned for the adapter, from
+ * how many cached tokens on prefixes are taken in chunks, and how many prompts' pages travel at once.
  *
  * @module
  */
@@ -8,6 +8,8 @@ import type { Environment } from "../hub/hub_settings.ts";
 import { OptionError } from "./option_parser.ts";
 
 const TUNED_KERNELS = "SVC_ENABLE_JIT_DEEPGEMM";
+const TRANSFER_WORKERS = "SVC_MOONCAKE_TRANS_THREAD";
+const MOST_TRANSFER_WORKERS = 1024;
 const CHUNKED_PREFIX_THRESHOLD = "SVC_CHUNKED_PREFIX_CACHE_THRESHOLD";
 
 const VALUES: Readonly<Record<string, boolean>> = { 0: false, false: false, 1: true, true: true };
@@ -37,5 +39,20 @@ export function chunkedPrefixThreshold(env: Environment): number | undefined {
   if (Number.isSafeInteger(tokens)) return tokens;
   throw new OptionError(
     `Cannot use ${CHUNKED_PREFIX_THRESHOLD} ${text}: it must be a whole number of tokens, 0 or more`,
+  );
+}
+
+/**
+ * Prompts whose pages are on their way at once; `undefined` where the variable is not set, or empty.
+ *
+ * @throws {OptionError} when it is anything but a whole number from 1 on.
+ */
+export function transferWorkers(env: Environment): number | undefined {
+  const text = env[TRANSFER_WORKERS]?.trim();
+  if (!text) return undefined;
+  const count = /^\d+$/.test(text) ? Number(text) : 0;
+  if (count >= 1 && count <= MOST_TRANSFER_WORKERS) return count;
+  throw new OptionError(
+    `Cannot use ${TRANSFER_WORKERS} ${text}: it must be a whole number from 1 to ${MOST_TRANSFER_WORKERS}`,
   );
 }

@@ -31,7 +31,9 @@ test("describeRanks() says what each has whole, once for each reason", () => {
     "Ranks: each has whole model.layers.*.mlp, as it is small",
   ]);
   const many = Array.from({ length: 11 }, (_, i) => ({ name: `part${i}`, why: `why ${i}` }));
-  expect(describeRanks(2, many).at(-1)).toBe("Ranks: each has whole other parts, for 3 more reasons");
+  expect(describeRanks(2, many).at(-1)).toBe(
+    "Ranks: each has whole other parts, for 3 more reasons",
+  );
   expect(describeRanks(2, many)).toHaveLength(10);
 });
 

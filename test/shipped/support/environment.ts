@@ -129,6 +129,15 @@ export const VARIABLES: Readonly<Record<string, VariableCheck>> = {
   },
   SVC_CHUNKED_PREFIX_CACHE_THRESHOLD: refuses("SVC_CHUNKED_PREFIX_CACHE_THRESHOLD", "many"),
   SVC_ENABLE_JIT_DEEPGEMM: refuses("SVC_ENABLE_JIT_DEEPGEMM", "perhaps"),
+  SVC_MOONCAKE_TRANS_THREAD: async (folder) => {
+    const env = { SVC_MOONCAKE_TRANS_THREAD: "none" };
+    const args = ["launch_server", "--port", "0", "--disaggregation-mode", "decode"];
+    const ended = await wisp(args, { ...at(folder), env });
+    expect([ended.code, ended.stderr]).toEqual([
+      2,
+      expect.stringContaining("Cannot use SVC_MOONCAKE_TRANS_THREAD none"),
+    ]);
+  },
   SVC_SET_CPU_AFFINITY: warns("SVC_SET_CPU_AFFINITY", /ranks that are processes/),
   NCCL_IB_HCA: warns("NCCL_IB_HCA", /ranks that are processes/),
   "SVC_*": warns("SVC_HACK_DEEPEP_NUM_SMS", /not exchanged over a network/),
