@@ -25,7 +25,6 @@ import { SERVER_OPTIONS } from "./server_options.ts";
 import { SPECULATION_OPTIONS } from "./speculation_options.ts";
 
 const MODEL = "Model";
-const DEVICE = "Device";
 const SAMPLING = "Generation";
 const OTHER = "Other";
 
@@ -219,17 +218,6 @@ export const ENGINE_OPTIONS = {
   ...MEMORY_OPTIONS,
   ...SPECULATION_OPTIONS,
   ...DEVICE_OPTIONS,
-  tpSize: {
-    flags: ["--tp-size", "--tp", "--tensor-parallel-size"],
-    kind: "integer",
-    value: "N",
-    min: 1,
-    default: 1,
-    help:
-      "ranks that split every layer, with the same answers: all in this process and on this adapter, or " +
-      "each a process where --nnodes is given",
-    group: DEVICE,
-  },
   ...EXPERT_OPTIONS,
   randomSeed: {
     flags: ["--random-seed"],
