@@ -268,7 +268,7 @@ function withoutTimes(text: string, path: string): string {
   // Counts and times are other ones each time.
   if (path === "/metrics") return text.replaceAll(/ \S+$/gm, "");
   const times =
-    /"(id|item_id|created|created_at|completed_at|total_duration|prompt_eval_duration|eval_duration|e2e_latency|queue_time|request_time|cached_tokens|spec_[a-z_]+)":("[^"]*"|[\d.e-]+)/g;
+    /"(id|item_id|created|created_at|modified_at|completed_at|total_duration|prompt_eval_duration|eval_duration|e2e_latency|queue_time|request_time|cached_tokens|spec_[a-z_]+)":("[^"]*"|[\d.e-]+)/g;
   const files = /(wisp-|expert_distribution_recorder_)[\w.-]+\.(trace|json)/g;
   const same = text.replace(times, "").replace(files, "file");
   return same.startsWith("data: ") ? same.split("\n\n").sort().join("\n\n") : same;
