@@ -89,7 +89,7 @@ export function readPipelines(jsonl: string): PipelineCode[] {
 
 /**
  * The loop in which a pipeline spends its time: the one with the most multiply-adds, of several as many
- * the shortest; undefined where no loop has any.
+ * the shortest; undefined where no loop multiplies and adds.
  */
 export function hotLoop({ loops }: Pick<PipelineCode, "loops">): LoopCode | undefined {
   return loops

@@ -168,7 +168,7 @@ export class ConfigReader {
   /**
    * The same of an object that describes a model of its own, which is a part of this one.
    *
-   * @param defaults Of fields that are absent. Default: none has any.
+   * @param defaults Of fields that are absent. Default: no field gets one here.
    */
   modelSection(field: string, defaults: Readonly<Record<string, unknown>> = {}): ConfigReader {
     const fields = this.#read(field, {}, { what: "an object", accepts: isJsonObject });

@@ -74,7 +74,7 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
     expect([code, stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
-  test("of a group of one are a server as any other", async () => {
+  test("of a group of one are the server that one rank is", async () => {
     const single = await serveWisp(SHARED, { launcher: launcher(1) });
     expect(single.output()).not.toContain("Ranks:");
     await single.stop();
