@@ -53,3 +53,13 @@ export interface Constraint {
   /** The same. */
   readonly jsonOrder?: JsonOrder | undefined;
 }
+
+/** How an engine came by the grammar of a constraint. */
+export interface GrammarCompilation {
+  /** Whether it was that of an earlier request. */
+  readonly isCached: boolean;
+  /** Seconds that it took, without any wait for a turn. */
+  readonly seconds: number;
+  /** What was ignored of it, in sentences. Default none. */
+  readonly warnings?: readonly string[];
+}

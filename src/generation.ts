@@ -6,7 +6,13 @@
  */
 import type { SharedRequest } from "./bootstrap.ts";
 import type { ChatMessage } from "./chat_message.ts";
-import type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
+import type {
+  Constraint,
+  GrammarCompilation,
+  JsonOrder,
+  JsonUnknown,
+  Thinking,
+} from "./constraint.ts";
 import type { RecordsExperts } from "./expert_record.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
@@ -25,9 +31,7 @@ export type { ChatMessage, ChatToolCall, MessageContent, MessagePart } from "./c
 export interface SamplingParams {
   /** Completion tokens at most; `null` fills the context. Default 128. */
   readonly maxNewTokens?: number | null;
-  /**
-   * Completion tokens before an end-of-sequence token or `stopTokenIds` can come, below `maxNewTokens`. Default 0.
-   */
+  /** Completion tokens before an end-of-sequence token or `stopTokenIds`, below `maxNewTokens`. Default 0. */
   readonly minNewTokens?: number;
   /** Divides the logits; 0 is greedy. Default 1. */
   readonly temperature?: number;
@@ -183,7 +187,13 @@ export interface GenerationRequest extends SharedRequest {
 export interface TokenizeRequest
   extends Pick<
     GenerationRequest,
-    "prompt" | "messages" | "tools" | "templateVariables" | "continueFinalMessage" | "client"
+    | "prompt"
+    | "messages"
+    | "images"
+    | "tools"
+    | "templateVariables"
+    | "continueFinalMessage"
+    | "client"
   > {
   /**
    * Puts the beginning-of-sequence token in front of `prompt` when the tokenizer asks for it.
@@ -206,16 +216,6 @@ export type FinishReason =
   /** `length` is the limit that was reached, in completion tokens. */
   | { readonly type: "length"; readonly length: number }
   | { readonly type: "abort"; readonly message: string };
-
-/** How an engine came by the grammar of a constraint. */
-export interface GrammarCompilation {
-  /** Whether it was that of an earlier request. */
-  readonly isCached: boolean;
-  /** Seconds that it took, without any wait for a turn. */
-  readonly seconds: number;
-  /** What was ignored of it, in sentences. Default none. */
-  readonly warnings?: readonly string[];
-}
 
 /** What one or more steps added to a sequence. */
 export interface GenerationChunk {

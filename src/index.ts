@@ -18,7 +18,13 @@ export {
 export { type TuneAttentionOptions, tuneAttention } from "../kernels/tune_attention.ts";
 export type { PrefixStorage, StoredBlob } from "./cache/prefix_storage.ts";
 export type { SourceFile, WeightSource } from "./checkpoint/source.ts";
-export type { Constraint, JsonOrder, JsonUnknown, Thinking } from "./constraint.ts";
+export type {
+  Constraint,
+  GrammarCompilation,
+  JsonOrder,
+  JsonUnknown,
+  Thinking,
+} from "./constraint.ts";
 export type {
   CheckpointReport,
   InspectOptions,
@@ -64,7 +70,6 @@ export type {
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
-  GrammarCompilation,
   MessageContent,
   MessagePart,
   ModelDescription,

@@ -112,9 +112,7 @@ export class PromptReader {
   /** @throws {UnsupportedError | InvalidRequestError} where there are images that cannot be read. */
   #refuseImages({ images = [], tokens, inputEmbeds }: GenerationRequest): void {
     if (images.length === 0) return;
-    if (this.#options.images === undefined) {
-      throw new UnsupportedError("images", "the model reads text only", { field: "images" });
-    }
+    requireImageModel({ images }, this.#options);
     if (tokens === undefined && inputEmbeds === undefined) return;
     throw new InvalidRequestError(
       "Cannot use images: they need a prompt or messages that have places for them",
@@ -124,9 +122,7 @@ export class PromptReader {
 
   #readText(request: GenerationRequest): PendingPrompt {
     const { images: reader } = this.#options;
-    const { images = [], messages = [] } = request;
-    requireFewImages(images.length, this.#options);
-    const placed = reader?.place(images, detailsOf(messages)) ?? [];
+    const placed = placeImages(request, this.#options);
     const { result, leave } = this.#tokenize(request, placed);
     if (reader !== undefined && placed.length > 0) {
       let isWanted = true;
@@ -173,8 +169,6 @@ export class PromptReader {
     // A cut could leave out the place of an image.
     const allowAutoTruncate = this.#options.allowAutoTruncate && placed.length === 0;
     const fit = { contextLength, allowAutoTruncate };
-    const imageTokens = placed.reduce((sum, { prepared }) => sum + prepared.tokens, 0);
-    if (imageTokens >= contextLength) throw tooLong(`at least ${imageTokens}`, contextLength);
     const { prompt, messages = [] } = request;
     if (prompt === undefined && !allowAutoTruncate) {
       requireBounded(messages, contextLength, longestToken);
@@ -183,12 +177,7 @@ export class PromptReader {
       prompt === undefined
         ? conversation(request)
         : { prompt: boundedText(prompt, fit, longestToken) };
-    const images = reader && {
-      placeholder: reader.processor.placeholderText,
-      texts: placed.map(({ prepared }) => prepared.text),
-    };
-    const beginsChats = reader?.processor.beginsChats;
-    return texts.run({ type: "prompt", request: text, fit, images, beginsChats }, request);
+    return texts.run({ type: "prompt", request: text, fit, ...placesOf(reader, placed) }, request);
   }
 }
 
@@ -245,6 +234,15 @@ function fittingLength(
   throw tooLong(length, contextLength);
 }
 
+/** @throws {UnsupportedError} when there are images and the model reads none. */
+function requireImageModel(
+  { images = [] }: Pick<TokenizeRequest, "images">,
+  { images: reader }: Pick<PromptOptions, "images">,
+): void {
+  if (images.length === 0 || reader !== undefined) return;
+  throw new UnsupportedError("images", "the model reads text only", { field: "images" });
+}
+
 /** @throws {ContextLengthError} when images fill the context however small they are. */
 function requireFewImages(
   count: number,
@@ -252,6 +250,32 @@ function requireFewImages(
 ): void {
   const tokens = count * (reader?.processor.fewestTokens ?? 0);
   if (tokens >= contextLength) throw tooLong(`at least ${tokens}`, contextLength);
+}
+
+/**
+ * The images of a request, whose places are known: their pixels are not decoded.
+ *
+ * @throws {InvalidRequestError} naming the image that cannot be read.
+ * @throws {ContextLengthError} when they alone fill the context.
+ */
+function placeImages(
+  { images = [], messages = [] }: TokenizeRequest,
+  options: Pick<PromptOptions, "images" | "contextLength">,
+): readonly PlacedImage[] {
+  requireFewImages(images.length, options);
+  const placed = options.images?.place(images, detailsOf(messages)) ?? [];
+  const tokens = placed.reduce((sum, { prepared }) => sum + prepared.tokens, 0);
+  if (tokens >= options.contextLength) throw tooLong(`at least ${tokens}`, options.contextLength);
+  return placed;
+}
+
+/** What a text job is told of images, and of a model that reads them. */
+function placesOf(reader: ImageReader | undefined, placed: readonly PlacedImage[]) {
+  const images = reader && {
+    placeholder: reader.processor.placeholderText,
+    texts: placed.map(({ prepared }) => prepared.text),
+  };
+  return { images, beginsChats: reader?.processor.beginsChats };
 }
 
 /** @throws {InvalidRequestError} when an id is not in the vocabulary. */
@@ -277,15 +301,17 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
 }
 
 /**
- * The tokens of a text or a conversation, however many.
+ * The tokens of a text or a conversation, however many, those of its images among them.
  *
- * @throws {InvalidRequestError} when there is not exactly one of the two.
+ * @throws {InvalidRequestError} when there is not exactly one of the two, or an image cannot be read.
+ * @throws {UnsupportedError} when there are images and the model reads none.
  */
 export function tokenize(
   request: TokenizeRequest,
-  { texts, images }: Pick<PromptOptions, "texts" | "images">,
+  options: Pick<PromptOptions, "texts" | "images" | "contextLength">,
 ): TextWork<readonly number[]> {
   const { prompt, messages, addSpecialTokens } = request;
+  const { texts, images: reader } = options;
   if ((prompt === undefined) === (messages === undefined)) {
     throw new InvalidRequestError(
       "Cannot tokenize: the request needs exactly one of prompt and messages",
@@ -293,8 +319,12 @@ export function tokenize(
   }
   refuseWithoutMessages(request);
   const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
-  const beginsChats = images?.processor.beginsChats;
-  return texts.run({ type: "prompt", request: text, beginsChats }, request);
+  requireImageModel(request, options);
+  const placed = placeImages(request, options);
+  // Without images a placeholder is a text as any.
+  const places = placed.length > 0 ? placesOf(reader, placed) : placesOf(undefined, []);
+  const beginsChats = reader?.processor.beginsChats;
+  return texts.run({ type: "prompt", request: text, ...places, beginsChats }, request);
 }
 
 /**

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GrammarCompilation } from "../../generation.ts";
+import type { GrammarCompilation } from "../../constraint.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import type { FlatTokens } from "../../grammar/masks/flat_tokens.ts";
 import type { ErrorData } from "../remote/error_data.ts";

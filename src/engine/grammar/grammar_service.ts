@@ -6,7 +6,7 @@
  *
  * @module
  */
-import type { GrammarCompilation } from "../../generation.ts";
+import type { GrammarCompilation } from "../../constraint.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import type { TokenSource } from "../../grammar/masks/grammar_vocabulary.ts";
 import type { JsonSchemaOptions } from "../../grammar/schema/json_schema.ts";

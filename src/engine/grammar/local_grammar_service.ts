@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GrammarCompilation } from "../../generation.ts";
+import type { GrammarCompilation } from "../../constraint.ts";
 import { frontEnds } from "../../grammar/constraints/backends.ts";
 import { type CompiledGrammar, type Constraint, GrammarCompiler } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";

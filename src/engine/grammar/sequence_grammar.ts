@@ -10,8 +10,7 @@
  * @module
  */
 
-import type { JsonJump } from "../../constraint.ts";
-import type { GrammarCompilation } from "../../generation.ts";
+import type { GrammarCompilation, JsonJump } from "../../constraint.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { chainParents, keepNodes } from "../../speculation/draft_nodes.ts";

@@ -15,7 +15,8 @@
  * @module
  */
 import type { RadixNode } from "../../cache/radix_cache.ts";
-import type { FinishReason, GenerationChunk, GrammarCompilation } from "../../generation.ts";
+import type { GrammarCompilation } from "../../constraint.ts";
+import type { FinishReason, GenerationChunk } from "../../generation.ts";
 import { acceptedPath } from "../../speculation/draft_nodes.ts";
 import { acceptedOfChain } from "../../speculation/verify.ts";
 import {

@@ -3,14 +3,11 @@
  *
  * @module
  */
+
 import { Counter, Histogram, type Registry } from "prom-client";
+import type { GrammarCompilation } from "../../constraint.ts";
 import { EngineError, WorkerError } from "../../errors.ts";
-import {
-  constraintsIn,
-  type GenerationChunk,
-  type GenerationRequest,
-  type GrammarCompilation,
-} from "../../generation.ts";
+import { constraintsIn, type GenerationChunk, type GenerationRequest } from "../../generation.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import type { Outcome, RequestObserver } from "../../server/observe/observe.ts";
 import { RequestCourse } from "../../server/observe/request_course.ts";

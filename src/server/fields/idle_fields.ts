@@ -298,7 +298,6 @@ export const IDLE_OLLAMA_FIELDS: IdleFields = {
 
 export const IDLE_OLLAMA_GENERATE_FIELDS: IdleFields = {
   context: isEmpty,
-  images: isEmpty,
   suffix: UNSET,
   template: UNSET,
 };

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import type { ImageDetail, MessageContent, MessagePart } from "../../chat_message.ts";
+import {
+  type ImageDetail,
+  type MessageContent,
+  type MessagePart,
+  textsOf,
+} from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { type Fields, outOfRange, wrongType } from "../../http/fields.ts";
 import type { ItemLimit } from "./field_limits.ts";
@@ -68,11 +73,14 @@ export function readContent(fields: Fields, options: ContentOptions): MessageCon
     const at = `${path}[${i}]`;
     return readPart(fields.within(part, at), at, options);
   });
-  const hasImages = parts.some(({ type }) => type === "image");
-  return hasImages ? parts : parts.flatMap((part) => textOfPart(part)).join(" ");
+  return contentOf(parts, " ");
 }
 
-const textOfPart = (part: MessagePart): string[] => (part.type === "text" ? [part.text] : []);
+/** Parts as they are where one is an image; texts alone are one, with `between` in between. */
+export function contentOf(parts: readonly MessagePart[], between: string): MessageContent {
+  const hasImages = parts.some(({ type }) => type === "image");
+  return hasImages ? parts : textsOf(parts).join(between);
+}
 
 function readPart(fields: Fields, path: string, { role, images }: ContentOptions): MessagePart {
   const type = fields.string("type");
@@ -105,13 +113,19 @@ function readImagePart(fields: Fields, path: string, images: WrittenImages): Mes
     throw new InvalidRequestError(`Cannot read ${path}: ${path}.image_url is missing`, path);
   }
   images.add(image.value("url"), image.path("url"));
+  const part = imagePart(image);
+  image.end();
+  fields.takeIdle(IDLE_PART_FIELDS);
+  fields.end();
+  return part;
+}
+
+/** An image with the field `detail`. */
+export function imagePart(image: Fields): MessagePart {
   const written = image.string("detail");
   const detail = DETAILS.find((one) => one === written);
   if (written !== undefined && detail === undefined) {
     throw outOfRange(image.path("detail"), `one of ${DETAILS.join(", ")}`, written);
   }
-  image.end();
-  fields.takeIdle(IDLE_PART_FIELDS);
-  fields.end();
   return { type: "image", ...(detail !== undefined && { detail }) };
 }

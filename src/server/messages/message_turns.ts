@@ -3,17 +3,24 @@
  *
  * @module
  */
+
+import type { MessagePart } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../../generation.ts";
 import { type Fields, isObject, outOfRange, present, wrongType } from "../../http/fields.ts";
 import { CallLimit, ItemLimit, MAX_MESSAGE_ITEMS, requireName } from "../fields/field_limits.ts";
 import { IDLE_BLOCK_FIELDS, IDLE_TOOL_USE_FIELDS } from "../fields/idle_fields.ts";
+import { contentOf, type WrittenImages } from "../fields/message_content.ts";
 
 /** Stands in front of a tool's result that is an error. */
 const ERROR_MARK = "Error: ";
 
-/** The fields `system` and `messages`. */
-export function readTurns(fields: Fields): readonly ChatMessage[] {
+/**
+ * The fields `system` and `messages`.
+ *
+ * @param images Takes the images of users.
+ */
+export function readTurns(fields: Fields, images: WrittenImages): readonly ChatMessage[] {
   const limit = new ItemLimit(MAX_MESSAGE_ITEMS, "messages and their blocks");
   const system = fields.value("system");
   const instructions =
@@ -28,7 +35,7 @@ export function readTurns(fields: Fields): readonly ChatMessage[] {
   limit.take(list, "messages");
   const calls = new CallLimit();
   const turns = list.flatMap((item, i) =>
-    readTurn({ fields: fields.within(item, `messages[${i}]`), limit, calls }),
+    readTurn({ fields: fields.within(item, `messages[${i}]`), limit, calls, images }),
   );
   return [...instructions, ...turns];
 }
@@ -49,14 +56,16 @@ interface TurnOptions {
   readonly fields: Fields;
   readonly limit: ItemLimit;
   readonly calls: CallLimit;
+  readonly images: WrittenImages;
 }
 
-function readRole(role: string, { fields, limit, calls }: TurnOptions): readonly ChatMessage[] {
+function readRole(role: string, options: TurnOptions): readonly ChatMessage[] {
+  const { fields, limit, calls } = options;
   if (role === "system") {
     return [{ role, content: readText(fields, { name: "content", limit }) }];
   }
   const blocks = readBlocks(fields, limit);
-  if (role === "user") return readUser(blocks, limit);
+  if (role === "user") return readUser(blocks, options);
   if (role === "assistant") return [readAssistant(blocks, calls)];
   throw outOfRange(fields.path("role"), "one of user, assistant, system", role);
 }
@@ -95,7 +104,9 @@ function unsupported({ type, fields }: Block): UnsupportedError {
   const field = fields.path("type");
   const name = JSON.stringify(type.slice(0, 60));
   const reason =
-    type === "image" ? "the model takes no images" : "the server does not have blocks of this type";
+    type === "image"
+      ? "only what a user says has images"
+      : "the server does not have blocks of this type";
   return new UnsupportedError(`${field} ${name}`, reason, { field });
 }
 
@@ -119,17 +130,45 @@ function readTextBlock(fields: Fields): string {
   return text;
 }
 
-/** Results of tools are messages of their own, and so is the text between them. */
-function readUser(blocks: string | readonly Block[], limit: ItemLimit): readonly ChatMessage[] {
+/** Where an image comes from: its field, by the type of its source. */
+const SOURCES: ReadonlyMap<string, string> = new Map([
+  ["base64", "data"],
+  ["url", "url"],
+]);
+
+function readImageBlock(fields: Fields, images: WrittenImages): MessagePart {
+  const source = fields.object("source");
+  if (source === undefined) {
+    const path = fields.path("source");
+    throw new InvalidRequestError(`Cannot read the block: ${path} is missing`, path);
+  }
+  const type = source.string("type") ?? "";
+  const field = SOURCES.get(type);
+  if (field === undefined) throw outOfRange(source.path("type"), "one of base64, url", type);
+  images.add(source.value(field), source.path(field));
+  // Bytes tell the kind.
+  source.string("media_type");
+  source.end();
+  fields.takeIdle(IDLE_BLOCK_FIELDS);
+  fields.end();
+  return { type: "image" };
+}
+
+/** Results of tools are messages of their own, and so is what stands between them. */
+function readUser(
+  blocks: string | readonly Block[],
+  { limit, images }: TurnOptions,
+): readonly ChatMessage[] {
   if (typeof blocks === "string") return [{ role: "user", content: blocks }];
   const messages: ChatMessage[] = [];
-  let texts: string[] = [];
+  let parts: MessagePart[] = [];
   const say = () => {
-    if (texts.length > 0) messages.push({ role: "user", content: texts.join("\n") });
-    texts = [];
+    if (parts.length > 0) messages.push({ role: "user", content: contentOf(parts, "\n") });
+    parts = [];
   };
   for (const block of blocks) {
-    if (block.type === "text") texts.push(readTextBlock(block.fields));
+    if (block.type === "text") parts.push({ type: "text", text: readTextBlock(block.fields) });
+    else if (block.type === "image") parts.push(readImageBlock(block.fields, images));
     else if (block.type === "tool_result") {
       say();
       messages.push(readResult(block.fields, limit));

@@ -5,6 +5,7 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import { newRequestId, type SamplingParams, type TokenizeRequest } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import {
@@ -14,6 +15,7 @@ import {
 } from "../fields/conversation.ts";
 import { readName } from "../fields/field_limits.ts";
 import { IDLE_MESSAGES_FIELDS } from "../fields/idle_fields.ts";
+import { WrittenImages } from "../fields/message_content.ts";
 import { readSchemaFormat } from "../fields/response_format.ts";
 import { readDraw, readStop, readTopK } from "../fields/sampling_fields.ts";
 import {
@@ -53,11 +55,19 @@ export interface MessagesBody extends IdentifiedRequests {
 const DISPLAYS = ["summarized", "omitted"];
 const EFFORTS = ["low", "medium", "high", "xhigh", "max"];
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readMessagesBody(body: unknown, context: ServerContext): MessagesBody {
+/**
+ * @param share Of the body, where its images are counted too.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming
+ * the field to blame.
+ */
+export async function readMessagesBody(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<MessagesBody> {
   const { engine, forms, onIdle, servedModelName } = context;
   const fields = new Fields(body, { onIdle });
-  const { conversation, showsThinking } = readAsked(fields, context);
+  const { conversation, written, showsThinking } = readAsked(fields, context);
   const id = `msg_${newRequestId()}`;
   const model = readName(fields, "model") || servedModelName;
   const stream = fields.boolean("stream") ?? false;
@@ -71,20 +81,27 @@ export function readMessagesBody(body: unknown, context: ServerContext): Message
   fields.end();
   const sampling = withModelDefaults(asked, engine.model);
   const form = "output_config.format";
-  const whole = { ...conversation, sampling, requestId: id };
+  const images = await written.read({ share, media: context.media });
+  const whole = present<Conversation>({ ...conversation, images, sampling, requestId: id });
   const { request, parsing } = conversationRequest(whole, { forms, form });
   return { requests: [request], groups: new Map(), id, model, stream, parsing, showsThinking };
 }
 
 /** The same of `/v1/messages/count_tokens`, which has no fields about the answer's text. */
-export function readCountedBody(body: unknown, context: ServerContext): TokenizeRequest {
+export async function readCountedBody(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<TokenizeRequest> {
   const fields = new Fields(body, { onIdle: context.onIdle });
-  const { conversation } = readAsked(fields, context);
+  const { conversation, written } = readAsked(fields, context);
   readName(fields, "model");
   fields.end();
+  const images = await written.read({ share, media: context.media });
   const { messages, tools, templateVariables, continueFinalMessage } = conversation;
   return present<TokenizeRequest>({
     messages,
+    images,
     tools: tools.shown,
     templateVariables,
     continueFinalMessage,
@@ -93,13 +110,15 @@ export function readCountedBody(body: unknown, context: ServerContext): Tokenize
 
 interface Asked {
   readonly conversation: Conversation;
+  readonly written: WrittenImages;
   readonly showsThinking: boolean;
 }
 
 /** The fields of both. */
 function readAsked(fields: Fields, { engine, forms }: ServerContext): Asked {
   fields.takeIdle(IDLE_MESSAGES_FIELDS);
-  const messages = readTurns(fields);
+  const written = new WrittenImages(engine.model.readsImages === true);
+  const messages = readTurns(fields, written);
   const tools = readTools(fields);
   const options = { model: engine.model, forms };
   const thinking = fields.object("thinking");
@@ -123,7 +142,7 @@ function readAsked(fields: Fields, { engine, forms }: ServerContext): Asked {
     maxThinkingTokens: limit && thinkingLimit(limit, options),
     sampling: present<SamplingParams>({ jsonSchema }),
   });
-  return { conversation, showsThinking: display !== "omitted" };
+  return { conversation, written, showsThinking: display !== "omitted" };
 }
 
 /** To be allowed to think asks nothing of a model that has no switch for it. */

@@ -4,6 +4,8 @@
  *
  * @module
  */
+
+import type { MessageContent } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type {
   ChatMessage,
@@ -12,6 +14,7 @@ import type {
   ModelDescription,
   SamplingParams,
 } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import {
   Fields,
   isObject,
@@ -38,6 +41,7 @@ import {
   IDLE_OLLAMA_GENERATE_FIELDS,
   IDLE_OLLAMA_OPTIONS,
 } from "../fields/idle_fields.ts";
+import { WrittenImages } from "../fields/message_content.ts";
 import { readSeed, readSharedSampling } from "../fields/sampling_fields.ts";
 import { wish, wishedVariables } from "../fields/thinking_fields.ts";
 import { type RequestTools, readTools } from "../fields/tool_fields.ts";
@@ -55,15 +59,29 @@ export interface OllamaBody extends IdentifiedRequests {
 const ROLES = ["system", "user", "assistant", "tool"];
 const NO_TOOLS: RequestTools = { shown: undefined, names: [], enforced: undefined };
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readOllamaChat(body: unknown, context: ServerContext): OllamaBody {
+/**
+ * @param share Of the body, where its images are counted too.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming
+ * the field to blame.
+ */
+export async function readOllamaChat(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<OllamaBody> {
   const fields = new Fields(body, { onIdle: context.onIdle });
-  const messages = readMessages(fields);
-  return readRest(fields, context, { messages, tools: readTools(fields) });
+  const written = writtenImages(context);
+  const messages = readMessages(fields, written);
+  const said = { messages, tools: readTools(fields), written };
+  return readRest(fields, said, { ...context, share });
 }
 
 /** The same of `/api/generate`, whose prompt is a user's message unless it is `raw`. */
-export function readOllamaGenerate(body: unknown, context: ServerContext): OllamaBody {
+export async function readOllamaGenerate(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<OllamaBody> {
   const fields = new Fields(body, { onIdle: context.onIdle });
   fields.takeIdle(IDLE_OLLAMA_GENERATE_FIELDS);
   const prompt = fields.string("prompt") ?? "";
@@ -75,23 +93,29 @@ export function readOllamaGenerate(body: unknown, context: ServerContext): Ollam
   if (isRaw && system !== undefined) {
     throw new InvalidRequestError("Cannot use system: the prompt is raw", "system");
   }
-  const user = { role: "user", content: prompt };
+  const written = writtenImages(context);
+  const user = { role: "user", content: readSaid(fields, prompt, written) };
   const messages = system === undefined ? [user] : [{ role: "system", content: system }, user];
-  return readRest(fields, context, { messages, tools: NO_TOOLS, raw: isRaw ? prompt : undefined });
+  const said = { messages, tools: NO_TOOLS, written, raw: isRaw ? prompt : undefined };
+  return readRest(fields, said, { ...context, share });
 }
+
+const writtenImages = ({ engine }: ServerContext) =>
+  new WrittenImages(engine.model.readsImages === true);
 
 interface Said {
   readonly messages: readonly ChatMessage[];
   readonly tools: RequestTools;
+  readonly written: WrittenImages;
   /** A prompt that is used as it is, in place of the messages. */
   readonly raw?: string | undefined;
 }
 
-function readRest(
+async function readRest(
   fields: Fields,
-  { engine, forms, servedModelName }: ServerContext,
-  { messages, tools, raw }: Said,
-): OllamaBody {
+  { messages, tools, written, raw }: Said,
+  { engine, forms, servedModelName, media, share }: ServerContext & { readonly share: BodyShare },
+): Promise<OllamaBody> {
   fields.takeIdle(IDLE_OLLAMA_FIELDS);
   const model = readName(fields, "model") || servedModelName;
   const stream = fields.boolean("stream") ?? true;
@@ -101,7 +125,9 @@ function readRest(
   }
   const sampling = withModelDefaults(readSampling(fields, engine.model), engine.model);
   fields.end();
-  const conversation = present<Conversation>({ messages, tools, templateVariables, sampling });
+  const images = await written.read({ share, media });
+  const said = { messages, images, tools, templateVariables, sampling };
+  const conversation = present<Conversation>(said);
   const options = { forms: raw === undefined ? forms : {}, form: "format" };
   const { request, parsing } = conversationRequest(conversation, options);
   const { messages: _, ...rest } = request;
@@ -153,7 +179,7 @@ function readFormat(fields: Fields): SamplingParams["jsonSchema"] {
   throw outOfRange("format", '"json" or a schema', format);
 }
 
-function readMessages(fields: Fields): readonly ChatMessage[] {
+function readMessages(fields: Fields, images: WrittenImages): readonly ChatMessage[] {
   const list = fields.list("messages");
   if (list === undefined || list.length === 0) {
     const state = list === undefined ? "is missing" : "cannot be empty";
@@ -163,24 +189,39 @@ function readMessages(fields: Fields): readonly ChatMessage[] {
   limit.take(list, "messages");
   const called = new CallLimit();
   return list.map((item, i) =>
-    readMessage(fields.within(item, `messages[${i}]`), { limit, called }),
+    readMessage(fields.within(item, `messages[${i}]`), { limit, called, images }),
   );
 }
 
-function readMessage(
+interface MessageOptions {
+  readonly limit: ItemLimit;
+  readonly called: CallLimit;
+  readonly images: WrittenImages;
+}
+
+/** A text with the images of its field `images`, which stand in front of it. */
+function readSaid(
   fields: Fields,
-  { limit, called }: { readonly limit: ItemLimit; readonly called: CallLimit },
-): ChatMessage {
+  text: string | null,
+  images: WrittenImages,
+): MessageContent | null {
+  const list = fields.list("images") ?? [];
+  for (const [i, image] of list.entries()) images.add(image, fields.path(`images[${i}]`));
+  if (list.length === 0) return text;
+  return [...list.map(() => ({ type: "image" as const })), { type: "text", text: text ?? "" }];
+}
+
+function readMessage(fields: Fields, { limit, called, images }: MessageOptions): ChatMessage {
   const role = fields.string("role") ?? "";
   if (!ROLES.includes(role)) {
     throw outOfRange(fields.path("role"), `one of ${ROLES.join(", ")}`, role);
   }
-  const images = fields.list("images") ?? [];
-  if (images.length > 0) {
+  if (role !== "user" && (fields.list("images") ?? []).length > 0) {
     const field = fields.path("images");
-    throw new UnsupportedError(field, "the model takes no images", { field });
+    throw new UnsupportedError(field, "only what a user says has images", { field });
   }
-  const content = fields.string("content") ?? null;
+  const text = fields.string("content") ?? null;
+  const content = role === "user" ? readSaid(fields, text, images) : text;
   const thought = fields.string("thinking") || undefined;
   const calls = fields.list("tool_calls") ?? [];
   limit.take(calls, fields.path("tool_calls"));

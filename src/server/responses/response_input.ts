@@ -5,14 +5,21 @@
  *
  * @module
  */
+
+import type { MessageContent, MessagePart } from "../../chat_message.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import type { ChatMessage, ChatToolCall } from "../../generation.ts";
 import { type Fields, outOfRange, present, requireString, wrongType } from "../../http/fields.ts";
 import { ItemLimit, MAX_MESSAGE_ITEMS, requireName } from "../fields/field_limits.ts";
 import { IDLE_ITEM_FIELDS, IDLE_ITEM_PART_FIELDS } from "../fields/idle_fields.ts";
+import { contentOf, imagePart, type WrittenImages } from "../fields/message_content.ts";
 
-/** The field `input`: a user's text, or items. */
-export function readInput(fields: Fields): readonly ChatMessage[] {
+/**
+ * The field `input`: a user's text, or items.
+ *
+ * @param images Takes the images of users.
+ */
+export function readInput(fields: Fields, images: WrittenImages): readonly ChatMessage[] {
   const input = fields.value("input");
   if (input === undefined) {
     throw new InvalidRequestError("Cannot answer: input is missing", "input");
@@ -25,7 +32,7 @@ export function readInput(fields: Fields): readonly ChatMessage[] {
   const turns = new Turns();
   for (const [i, item] of input.entries()) {
     const at = fields.within(item, `input[${i}]`);
-    readItem(at, { limit, turns });
+    readItem(at, { limit, turns, images });
     at.end();
   }
   return turns.all();
@@ -82,17 +89,17 @@ class Turns {
 interface ItemOptions {
   readonly limit: ItemLimit;
   readonly turns: Turns;
+  readonly images: WrittenImages;
 }
 
-function readItem(item: Fields, { limit, turns }: ItemOptions): void {
+function readItem(item: Fields, { limit, turns, images }: ItemOptions): void {
   const type = item.string("type") ?? "message";
   item.takeIdle(IDLE_ITEM_FIELDS);
   switch (type) {
     case "message": {
       const role = readRole(item);
-      const text = readTexts(item, { name: "content", limit });
-      if (role === "assistant") turns.say(text);
-      else turns.add({ role, content: text });
+      if (role === "assistant") turns.say(readTexts(item, { name: "content", limit }));
+      else turns.add({ role, content: readSaid(item, { limit, images, role }) });
       return;
     }
     case "reasoning":
@@ -116,7 +123,7 @@ function unsupported(type: string, fields: Fields): UnsupportedError {
   const field = fields.path("type");
   const name = JSON.stringify(type.slice(0, 60));
   const reason =
-    type === "input_image" ? "the model takes no images" : "the server does not have it";
+    type === "input_image" ? "only what a user says has images" : "the server does not have it";
   return new UnsupportedError(`${field} ${name}`, reason, { field });
 }
 
@@ -129,26 +136,55 @@ function readRole(item: Fields): string {
 
 const TEXT_PARTS: ReadonlySet<string> = new Set(["input_text", "output_text", "text"]);
 
+interface TextOptions {
+  readonly name: string;
+  readonly limit: ItemLimit;
+}
+
 /** A text, or the texts of parts with a line break between them. */
-function readTexts(
+function readTexts(item: Fields, options: TextOptions): string {
+  const parts = readParts(item, options);
+  return typeof parts === "string" ? parts : parts.map((part) => readTextPart(part)).join("\n");
+}
+
+/** The same of what a user says, which may have images. */
+function readSaid(
   item: Fields,
-  { name, limit }: { readonly name: string; readonly limit: ItemLimit },
-): string {
+  { limit, images, role }: Pick<ItemOptions, "limit" | "images"> & { readonly role: string },
+): MessageContent {
+  const parts = readParts(item, { name: "content", limit });
+  if (typeof parts === "string") return parts;
+  const read = parts.map((part): MessagePart => {
+    const isImage = role === "user" && part.string("type") === "input_image";
+    return isImage ? readImagePart(part, images) : { type: "text", text: readTextPart(part) };
+  });
+  return contentOf(read, "\n");
+}
+
+function readParts(item: Fields, { name, limit }: TextOptions): string | readonly Fields[] {
   const value = item.value(name);
   const path = item.path(name);
   if (typeof value === "string") return value;
   if (!Array.isArray(value)) throw wrongType(path, "a string or a list of parts", value);
   limit.take(value, path);
-  const texts = value.map((entry, i) => {
-    const part = item.within(entry, `${path}[${i}]`);
-    const type = part.string("type") ?? "";
-    if (!TEXT_PARTS.has(type)) throw unsupported(type, part);
-    part.takeIdle(IDLE_ITEM_PART_FIELDS);
-    const text = requireString(part.value("text"), part.path("text"));
-    part.end();
-    return text;
-  });
-  return texts.join("\n");
+  return value.map((entry, i) => item.within(entry, `${path}[${i}]`));
+}
+
+function readTextPart(part: Fields): string {
+  const type = part.string("type") ?? "";
+  if (!TEXT_PARTS.has(type)) throw unsupported(type, part);
+  part.takeIdle(IDLE_ITEM_PART_FIELDS);
+  const text = requireString(part.value("text"), part.path("text"));
+  part.end();
+  return text;
+}
+
+function readImagePart(part: Fields, images: WrittenImages): MessagePart {
+  images.add(part.value("image_url"), part.path("image_url"));
+  const image = imagePart(part);
+  part.takeIdle(IDLE_ITEM_PART_FIELDS);
+  part.end();
+  return image;
 }
 
 /**

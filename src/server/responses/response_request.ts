@@ -4,6 +4,7 @@
  * @module
  */
 import { type ChatMessage, newRequestId, type SamplingParams } from "../../generation.ts";
+import type { BodyShare } from "../../http/body_memory.ts";
 import {
   Fields,
   isObject,
@@ -21,6 +22,7 @@ import {
 } from "../fields/conversation.ts";
 import { readName, requireShortJson } from "../fields/field_limits.ts";
 import { IDLE_RESPONSES_FIELDS } from "../fields/idle_fields.ts";
+import { WrittenImages } from "../fields/message_content.ts";
 import { readSchemaFormat } from "../fields/response_format.ts";
 import { readDraw } from "../fields/sampling_fields.ts";
 import { readThinking } from "../fields/thinking_fields.ts";
@@ -54,15 +56,26 @@ export interface ResponseBody extends IdentifiedRequests {
   readonly echo: object;
   /** What was said before the answer, without instructions. */
   readonly messages: readonly ChatMessage[];
+  /** Those of `messages`, in order. */
+  readonly images: readonly Uint8Array[];
   readonly previous: StoredResponse | undefined;
 }
 
-/** @throws {HttpError | InvalidRequestError | UnsupportedError} naming the field to blame. */
-export function readResponseBody(body: unknown, context: ServerContext): ResponseBody {
+/**
+ * @param share Of the body, where its images are counted too.
+ * @throws {CapacityError | HttpError | InvalidRequestError | UnsupportedError} as a rejection, naming
+ * the field to blame.
+ */
+export async function readResponseBody(
+  body: unknown,
+  context: ServerContext,
+  share: BodyShare,
+): Promise<ResponseBody> {
   const { engine, forms, onIdle, responses } = context;
   const fields = new Fields(body, { onIdle });
   fields.takeIdle(IDLE_RESPONSES_FIELDS);
-  const input = readInput(fields);
+  const written = new WrittenImages(engine.model.readsImages === true);
+  const input = readInput(fields, written);
   const previousId = readName(fields, "previous_response_id");
   const previous = previousId === undefined ? undefined : responses.previous(previousId);
   const messages = [...(previous?.messages ?? []), ...input];
@@ -82,8 +95,11 @@ export function readResponseBody(body: unknown, context: ServerContext): Respons
   const store = fields.boolean("store") ?? true;
   const echo = echoOf(fields, { context, sampling, previousId, store });
   fields.end();
+  const added = await written.read({ share, media: context.media });
+  const images = [...(previous?.images ?? []), ...(added ?? [])];
   const conversation = present<Conversation>({
     messages: [...system, ...messages],
+    images: images.length === 0 ? undefined : images,
     tools,
     templateVariables,
     maxThinkingTokens,
@@ -92,7 +108,8 @@ export function readResponseBody(body: unknown, context: ServerContext): Respons
   });
   const { request, parsing } = conversationRequest(conversation, { forms, form: "text.format" });
   const requests = [request];
-  return { requests, groups: new Map(), id, stream, store, parsing, echo, messages, previous };
+  const said = { messages, images, previous };
+  return { requests, groups: new Map(), id, stream, store, parsing, echo, ...said };
 }
 
 interface EchoOptions {

@@ -19,6 +19,8 @@ export interface StoredResponse {
   readonly wire: object;
   /** All that was said, the answer as well, without instructions. */
   readonly messages: readonly ChatMessage[];
+  /** Those of `messages`, in order. */
+  readonly images: readonly Uint8Array[];
   /** Bytes of it all; what it has in common with other responses counts for each. */
   readonly bytes: number;
 }

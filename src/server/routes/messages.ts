@@ -16,7 +16,7 @@ import { asClientWrote } from "../wire/wire_names.ts";
 /** @throws before the response starts, so that errors of the request have a status of their own. */
 export async function handleMessages(context: ServerContext, request: Request): Promise<Response> {
   const json = await readBody(context, request);
-  const body = readMessagesBody(json, context);
+  const body = await readMessagesBody(json, context, context.bodies.of(request));
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "messages", body: json });
   });
@@ -46,7 +46,7 @@ export async function handleCountTokens(
   request: Request,
 ): Promise<Response> {
   const json = await readBody(context, request);
-  const asked = readCountedBody(json, context);
+  const asked = await readCountedBody(json, context, context.bodies.of(request));
   const client = clientOf(request);
   const { signal } = request;
   const tokens = await context.engine

@@ -27,7 +27,8 @@ async function answer(
   form: OllamaForm,
 ): Promise<Response> {
   const json = await readBody(context, request);
-  const body = form === "chat" ? readOllamaChat(json, context) : readOllamaGenerate(json, context);
+  const read = form === "chat" ? readOllamaChat : readOllamaGenerate;
+  const body = await read(json, context, context.bodies.of(request));
   const answered = new OllamaAnswer(body, form);
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "ollama", body: json });

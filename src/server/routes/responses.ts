@@ -20,8 +20,8 @@ const RESPONSE_BYTES = 4096;
 export async function handleResponses(context: ServerContext, request: Request): Promise<Response> {
   const json = await readBody(context, request);
   const share = context.bodies.of(request);
+  const body = await readResponseBody(json, context, share);
   const bodyBytes = share.bytes;
-  const body = readResponseBody(json, context);
   const created = Math.floor(Date.now() / 1000);
   const group = await GenerationGroup.answer(context, body, request).catch((error: unknown) => {
     throw asClientWrote(error, { endpoint: "responses", body: json });
@@ -60,11 +60,11 @@ interface Answered {
 }
 
 function keep({ responses }: ServerContext, { body, answer, wire, bodyBytes }: Answered): void {
-  const { id, messages, previous } = body;
+  const { id, messages, images, previous } = body;
   // The answer's texts are in its items and in the message.
   const own = bodyBytes + 4 * answer.units + RESPONSE_BYTES;
   const bytes = own + (previous?.bytes ?? 0);
-  responses.add({ id, wire, messages: [...messages, answer.message], bytes });
+  responses.add({ id, wire, messages: [...messages, answer.message], images, bytes });
 }
 
 /** The methods of `/v1/responses/{id}`. @throws {HttpError} when it is not kept. */

@@ -96,6 +96,44 @@ describe.skipIf(VISION_MODEL === undefined)("requests with images (needs ../shar
     expect(info).toMatchObject({ has_image_understanding: true });
   });
 
+  test("the endpoints of other clients show it and count it the same", async () => {
+    const app = createApp(engine);
+    const one = named("tiny");
+    const data = base64(picture("tiny.png"));
+    const { tokens } = await see(engine, requestOf(one));
+    const text = await engine.detokenize(tokens);
+    const count = one.input_ids.length;
+    const words = "Describe it.";
+    const asked = { temperature: 0, max_tokens: 16 };
+
+    const source = { type: "base64", media_type: "image/png", data };
+    const block = { type: "image", source };
+    const messages = [{ role: "user", content: [block, { type: "text", text: words }] }];
+    const counted = await post(app, "/v1/messages/count_tokens", { messages });
+    expect(await answer(counted)).toEqual({ input_tokens: count });
+    const message = await post(app, "/v1/messages", { messages, ...asked });
+    expect(await answer(message)).toMatchObject({
+      content: [{ text }],
+      usage: { input_tokens: count },
+    });
+
+    const part = { type: "input_image", image_url: data };
+    const input = [{ role: "user", content: [part, { type: "input_text", text: words }] }];
+    const response = { input, temperature: 0, max_output_tokens: 16 };
+    expect(await answer(await post(app, "/v1/responses", response))).toMatchObject({
+      output: [{ content: [{ text }] }],
+      usage: { input_tokens: count },
+    });
+
+    const options = { num_predict: 16, temperature: 0 };
+    const said = [{ role: "user", content: words, images: [data] }];
+    const chat = await post(app, "/api/chat", { messages: said, options, stream: false });
+    expect(await answer(chat)).toMatchObject({
+      message: { content: text },
+      prompt_eval_count: count,
+    });
+  });
+
   test("a JPEG is answered alike, or an error says what it takes to decode it", async () => {
     const other = await openVisionEngine({ cacheDtype: "f32", decodeImage: sharpDecoder });
     const images = [sharedBytes("vision/images/gray.jpg")];

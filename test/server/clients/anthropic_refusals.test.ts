@@ -13,7 +13,7 @@ describe("an error", () => {
     [
       "an image",
       { messages: [{ role: "user", content: [image] }] },
-      'messages[0].content[0].type "image": the model takes no images',
+      "messages[0].content[0].source.url: the model reads text only",
     ],
     [
       "an image of a result",
@@ -22,7 +22,7 @@ describe("an error", () => {
           { role: "user", content: [{ type: "tool_result", tool_use_id: "t", content: [image] }] },
         ],
       },
-      'messages[0].content[0].content[0].type "image"',
+      'messages[0].content[0].content[0].type "image": only what a user says has images',
     ],
     ["no limit", { max_tokens: null }, "max_tokens is missing"],
     [

@@ -9,8 +9,13 @@ describe("what is not there", () => {
   test.each<[object, string, string]>([
     [
       { input: [{ role: "user", content: [image] }] },
+      "input[0].content[0].image_url",
+      "the model reads text only",
+    ],
+    [
+      { input: [{ role: "developer", content: [image] }] },
       "input[0].content[0].type",
-      "the model takes no images",
+      "only what a user says has images",
     ],
     [
       { input: [{ type: "item_reference", id: "x" }] },

@@ -3,7 +3,13 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ResponseStore } from "../../../src/server/responses/response_store.ts";
 
-const response = (id: string, bytes: number) => ({ id, bytes, wire: { id }, messages: [] });
+const response = (id: string, bytes: number) => ({
+  id,
+  bytes,
+  wire: { id },
+  messages: [],
+  images: [],
+});
 
 test("the newest uses stay, within both limits", () => {
   const uses = fc.array(

@@ -7,7 +7,9 @@
  *
  * @module
  */
+
 import { textOf as contentText } from "../../../src/chat_message.ts";
+import type { GrammarCompilation } from "../../../src/constraint.ts";
 import { completionLimit } from "../../../src/engine/prompt.ts";
 import { tooLong } from "../../../src/engine/text/text_jobs.ts";
 import { CapacityError, InvalidRequestError } from "../../../src/errors.ts";
@@ -18,7 +20,6 @@ import type {
   GenerationChunk,
   GenerationEngine,
   GenerationRequest,
-  GrammarCompilation,
   ModelDescription,
   TokenizeRequest,
 } from "../../../src/generation.ts";
