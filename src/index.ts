@@ -73,7 +73,6 @@ export type {
   MessageContent,
   MessagePart,
   ModelDescription,
-  SamplingParams,
   TokenizeRequest,
 } from "./generation.ts";
 export type { CompiledPipeline } from "./gpu/pipeline_cache.ts";
@@ -112,6 +111,7 @@ export {
   type TraceOptions,
 } from "./profile.ts";
 export type { RankStatus, RanksStatus } from "./ranks_status.ts";
+export type { SamplingParams } from "./sampling_params.ts";
 export { type AppOptions, createApp } from "./server/app.ts";
 export type { RequestDefaults } from "./server/fields/request_defaults.ts";
 export type { Lifecycle } from "./server/guard/lifecycle.ts";

@@ -12,7 +12,7 @@
  */
 
 import { InvalidRequestError } from "../errors.ts";
-import { CONSTRAINT_KINDS, CONSTRAINTS } from "../generation.ts";
+import { CONSTRAINT_KINDS, CONSTRAINTS } from "../sampling_params.ts";
 import { frontEnds } from "./constraints/backends.ts";
 import { jsonSource } from "./constraints/json_source.ts";
 import { effortFor, limitEffort } from "./effort.ts";

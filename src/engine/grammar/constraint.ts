@@ -5,17 +5,13 @@
  */
 import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
 import { InvalidRequestError } from "../../errors.ts";
-import {
-  CONSTRAINT_KINDS,
-  constraintsIn,
-  type GenerationRequest,
-  type SamplingParams,
-} from "../../generation.ts";
+import type { GenerationRequest } from "../../generation.ts";
 import { type GrammarBackend, requireSupported } from "../../grammar/constraints/backend_names.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import type { Constraint } from "../../grammar/grammar.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
 import { MAX_CONSTRAINT_UNITS } from "../../request_limits.ts";
+import { CONSTRAINT_KINDS, constraintsIn, type SamplingParams } from "../../sampling_params.ts";
 
 /** Stands for the schema that every JSON value fits. */
 const ANY_JSON = "$$ANY$$";

@@ -5,7 +5,6 @@
  */
 import type { PenaltyStrengths } from "../../../kernels/sampling/adjust.ts";
 import { InvalidRequestError } from "../../errors.ts";
-import type { SamplingParams } from "../../generation.ts";
 import {
   areFewStops,
   MAX_LOGIT_BIASES,
@@ -13,6 +12,7 @@ import {
   MAX_STOPS,
   STOPS_RULE,
 } from "../../request_limits.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { RowSampling } from "./sampled_row.ts";
 
 /** Completion tokens of a request that does not say. */

@@ -6,7 +6,8 @@
 
 import { fstatSync, readFileSync } from "node:fs";
 import { EngineError } from "../../errors.ts";
-import type { FinishReason, GenerationRequest, SamplingParams } from "../../generation.ts";
+import type { FinishReason, GenerationRequest } from "../../generation.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import { formatOptions, OptionError, parseOptions } from "../options/option_parser.ts";
 import { GENERATE_OPTIONS, type GenerateOptions } from "../options/options.ts";
 import { quietReport } from "../serve/start_report.ts";

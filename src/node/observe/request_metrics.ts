@@ -7,8 +7,9 @@
 import { Counter, Histogram, type Registry } from "prom-client";
 import type { GrammarCompilation } from "../../constraint.ts";
 import { EngineError, WorkerError } from "../../errors.ts";
-import { constraintsIn, type GenerationChunk, type GenerationRequest } from "../../generation.ts";
+import type { GenerationChunk, GenerationRequest } from "../../generation.ts";
 import { GrammarError } from "../../grammar/grammar_error.ts";
+import { constraintsIn } from "../../sampling_params.ts";
 import type { Outcome, RequestObserver } from "../../server/observe/observe.ts";
 import { RequestCourse } from "../../server/observe/request_course.ts";
 import { RecentSum } from "./recent_sum.ts";

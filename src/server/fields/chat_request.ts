@@ -9,10 +9,10 @@ import type {
   ChatToolCall,
   GenerationRequest,
   ModelDescription,
-  SamplingParams,
 } from "../../generation.ts";
 import type { BodyShare } from "../../http/body_memory.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import { requirePlaces } from "../queue_room.ts";
 import type { ServerContext } from "../server_context.ts";

@@ -4,9 +4,10 @@
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { GenerationRequest, ModelDescription, SamplingParams } from "../../generation.ts";
+import type { GenerationRequest, ModelDescription } from "../../generation.ts";
 import { Fields, present } from "../../http/fields.ts";
 import type { LogprobOptions } from "../../logprobs.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { IdentifiedRequests } from "../live_requests.ts";
 import { requirePlaces } from "../queue_room.ts";
 import type { ServerContext } from "../server_context.ts";

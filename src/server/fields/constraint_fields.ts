@@ -7,11 +7,11 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import type { SamplingParams } from "../../generation.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { MAX_TEXTS, MAX_UNITS } from "../../grammar/constraints/text_choice.ts";
 import { type Fields, isObject, outOfRange, requireString, wrongType } from "../../http/fields.ts";
 import { MAX_CONSTRAINT_UNITS } from "../../request_limits.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import { IDLE_STRUCTURED_OUTPUTS } from "./idle_fields.ts";
 import { readResponseFormat } from "./response_format.ts";
 

@@ -6,14 +6,9 @@
  */
 import { textOf } from "../../chat_message.ts";
 import { UnsupportedError } from "../../errors.ts";
-import {
-  type ChatMessage,
-  constraintsIn,
-  type GenerationRequest,
-  type ModelDescription,
-  type SamplingParams,
-} from "../../generation.ts";
+import type { ChatMessage, GenerationRequest, ModelDescription } from "../../generation.ts";
 import { present } from "../../http/fields.ts";
+import { constraintsIn, type SamplingParams } from "../../sampling_params.ts";
 import { type MessageParserOptions, marksOf, thinkingOf } from "../../text/message_parser.ts";
 import type { MessageForms } from "../server_context.ts";
 import { asksToThink } from "./thinking_fields.ts";

@@ -4,14 +4,9 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import {
-  CONSTRAINTS,
-  constraintsIn,
-  type GenerationEngine,
-  type GenerationRequest,
-  type SamplingParams,
-} from "../../generation.ts";
+import type { GenerationEngine, GenerationRequest } from "../../generation.ts";
 import { Fields } from "../../http/fields.ts";
+import { CONSTRAINTS, constraintsIn, type SamplingParams } from "../../sampling_params.ts";
 import { layerOver } from "../engine_layer.ts";
 import { readSamplingParams, type SampledPrompt, type VocabularySize } from "./sampling_fields.ts";
 

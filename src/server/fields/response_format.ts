@@ -4,9 +4,9 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import type { SamplingParams } from "../../generation.ts";
 import { jsonSource } from "../../grammar/constraints/json_source.ts";
 import { type Fields, isObject, outOfRange, wrongType } from "../../http/fields.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 
 const NAME = "response_format";
 

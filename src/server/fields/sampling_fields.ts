@@ -7,7 +7,7 @@
  * @module
  */
 import { JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
-import type { ModelDescription, SamplingParams } from "../../generation.ts";
+import type { ModelDescription } from "../../generation.ts";
 import {
   type Fields,
   isObject,
@@ -25,6 +25,7 @@ import {
   MAX_STOPS,
   STOPS_RULE,
 } from "../../request_limits.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import { readAnyForm, readForm } from "./constraint_fields.ts";
 import { IDLE_SAMPLING_FIELDS } from "./idle_fields.ts";
 import { readSampleCount } from "./samples.ts";

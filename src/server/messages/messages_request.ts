@@ -4,9 +4,10 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
-import { newRequestId, type SamplingParams, type TokenizeRequest } from "../../generation.ts";
+import { newRequestId, type TokenizeRequest } from "../../generation.ts";
 import type { BodyShare } from "../../http/body_memory.ts";
 import { Fields, outOfRange, present, requireString } from "../../http/fields.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import {
   type Conversation,

@@ -12,7 +12,6 @@ import type {
   ChatToolCall,
   GenerationRequest,
   ModelDescription,
-  SamplingParams,
 } from "../../generation.ts";
 import type { BodyShare } from "../../http/body_memory.ts";
 import {
@@ -23,6 +22,7 @@ import {
   requireString,
   wrongType,
 } from "../../http/fields.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import {
   type Conversation,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type ChatMessage, newRequestId, type SamplingParams } from "../../generation.ts";
+import { type ChatMessage, newRequestId } from "../../generation.ts";
 import type { BodyShare } from "../../http/body_memory.ts";
 import {
   Fields,
@@ -14,6 +14,7 @@ import {
   wrongType,
 } from "../../http/fields.ts";
 import { MAX_TEMPLATE_UNITS } from "../../request_limits.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import type { MessageParserOptions } from "../../text/message_parser.ts";
 import {
   type Conversation,

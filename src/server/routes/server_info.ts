@@ -3,8 +3,9 @@
  *
  * @module
  */
-import type { EngineStatus, SamplingParams } from "../../generation.ts";
+import type { EngineStatus } from "../../generation.ts";
 import type { RankStatus } from "../../ranks_status.ts";
+import type { SamplingParams } from "../../sampling_params.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { ServerContext } from "../server_context.ts";
 

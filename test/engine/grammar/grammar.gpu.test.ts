@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Engine, LocalRequest } from "../../../src/engine/engine.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
 import { InvalidRequestError } from "../../../src/errors.ts";
-import type { SamplingParams } from "../../../src/generation.ts";
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../../support/engines/engine.ts";
 

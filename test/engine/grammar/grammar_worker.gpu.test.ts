@@ -3,8 +3,9 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import { RemoteGrammarService } from "../../../src/engine/grammar/remote_grammar_service.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
 import { WorkerError } from "../../../src/errors.ts";
-import type { GenerationChunk, SamplingParams } from "../../../src/generation.ts";
+import type { GenerationChunk } from "../../../src/generation.ts";
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../../support/engines/engine.ts";
 import {

@@ -3,7 +3,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
-import type { GenerationRequest, SamplingParams } from "../../../src/generation.ts";
+import type { GenerationRequest } from "../../../src/generation.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { chat, complete, openEngine } from "../../support/engines/engine.ts";
 
 const messages = chat("Who are you?");

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine, LocalRequest } from "../../../src/engine/engine.ts";
 import { InvalidRequestError } from "../../../src/errors.ts";
-import type { GenerationRequest, SamplingParams } from "../../../src/generation.ts";
+import type { GenerationRequest } from "../../../src/generation.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { complete, openEngine } from "../../support/engines/engine.ts";
 
 const GREEDY = { temperature: 0, ignoreEos: true, maxNewTokens: 10 };

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { resolveSampling } from "../../../src/engine/sample/sampling_params.ts";
-import type { SamplingParams } from "../../../src/generation.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 
 test.each<[SamplingParams["stop"], string[]]>([
   ["", []],

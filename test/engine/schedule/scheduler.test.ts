@@ -4,7 +4,7 @@ import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { CapacityError } from "../../../src/errors.ts";
-import type { SamplingParams } from "../../../src/generation.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { EOS, scheduler, sequence, slotMemory } from "../../support/engines/sequences.ts";
 
 describe("Scheduler", () => {

@@ -3,11 +3,11 @@ import { expect, test, vi } from "vitest";
 import { layoutFor } from "../../../kernels/linear/weights/layout.ts";
 import type { Engine, LocalRequest } from "../../../src/engine/engine.ts";
 import type { LoadingProgress } from "../../../src/engine/engine_options.ts";
-import type { SamplingParams } from "../../../src/generation.ts";
 import { parseOptions } from "../../../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../../../src/node/options/options.ts";
 import { startEngine } from "../../../src/node/serve/start_engine.ts";
 import { quietReport } from "../../../src/node/serve/start_report.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { device, smallestCaseOnly } from "../../support/devices/gpu.ts";
 import { complete, openEngine } from "../../support/engines/engine.ts";
 

@@ -16,7 +16,8 @@ import type { SchedulerOptions } from "../../../src/engine/schedule/scheduler_op
 import { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { DraftOptions } from "../../../src/engine/schedule/sequence_drafts.ts";
 import { SequencePages } from "../../../src/engine/schedule/sequence_pages.ts";
-import type { GenerationChunk, SamplingParams } from "../../../src/generation.ts";
+import type { GenerationChunk } from "../../../src/generation.ts";
+import type { SamplingParams } from "../../../src/sampling_params.ts";
 import { Detokenizer } from "../../../src/text/detokenizer.ts";
 import { Vocabulary } from "../../../src/text/vocabulary.ts";
 
