@@ -225,6 +225,7 @@ test("an answer is stopped, at the server too, and what is there of it stays", a
   await page.keyboard.press("Escape");
   await lastAnswer().getByText("Stopped", { exact: true }).waitFor();
   await button("Send").waitFor();
+  expect(await page.getByRole("status").last().textContent()).toMatch(/^Stopped after \d+ tokens$/);
   expect((await text().textContent())!.length).toBeGreaterThan(5);
   await page.getByLabel("Temperature", { exact: true }).fill("");
   await button("Close settings").click();

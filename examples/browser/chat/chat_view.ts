@@ -192,7 +192,8 @@ export class ChatView {
     this.#running = undefined;
     this.#composer.set(this.#source === undefined ? "off" : "ready");
     const tokens = formatCount(turn.stats?.completionTokens ?? 0, "token");
-    announce(turn.end === "error" ? "The answer has failed" : `Answered with ${tokens}`);
+    const verb = turn.end === "stopped" ? "Stopped after" : "Answered with";
+    announce(turn.end === "error" ? "The answer has failed" : `${verb} ${tokens}`);
   }
 
   #keep(): void {

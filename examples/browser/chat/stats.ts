@@ -9,6 +9,9 @@ import type { TurnStats } from "./conversation.ts";
 
 export type { AnswerStats };
 
+/** A page's clock is too coarse for speeds of less. */
+const LEAST_SECONDS = 0.005;
+
 export class AnswerClock {
   #requestId = "";
   #sentAt = performance.now();
@@ -55,7 +58,8 @@ export class AnswerClock {
       cachedTokens: this.#cachedTokens,
       completionTokens: this.#earlierTokens + this.#roundTokens,
       firstTokenSeconds: this.#firstTokenSeconds,
-      tokensPerSecond: this.#stepSeconds > 0 ? this.#steps / this.#stepSeconds : undefined,
+      tokensPerSecond:
+        this.#stepSeconds < LEAST_SECONDS ? undefined : this.#steps / this.#stepSeconds,
     };
   }
 

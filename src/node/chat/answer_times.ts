@@ -5,6 +5,9 @@
  */
 import type { ChatUsage } from "../../client/chat_exchange.ts";
 
+/** Tokens that come in one piece have no speed. */
+const LEAST_SECONDS = 0.005;
+
 export class AnswerTimes {
   readonly #sentAt = performance.now();
   #firstAt: number | undefined;
@@ -27,7 +30,8 @@ export class AnswerTimes {
     if (this.#usage !== undefined) {
       const { completionTokens, promptTokens, cachedTokens } = this.#usage;
       const later = completionTokens - this.#firstTokens;
-      if (later > 0 && seconds > 0) parts.unshift(`${(later / seconds).toFixed(1)} tokens/s`);
+      if (later > 0 && seconds >= LEAST_SECONDS)
+        parts.unshift(`${(later / seconds).toFixed(1)} tokens/s`);
       parts.unshift(`${completionTokens} tokens`);
       const cached = cachedTokens === undefined ? "" : `${cachedTokens} of `;
       const ending = cachedTokens === undefined ? "" : " cached";

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { AnswerClock } from "../../../examples/browser/chat/stats.ts";
 import { fileName } from "../../../examples/browser/device/report_view.ts";
 import {
   decadesOf,
@@ -94,6 +95,27 @@ describe("the rate of tokens", () => {
     expect(averageRate(stats(1), 3000)).toBeUndefined();
     expect(averageRate(stats(0, { firstTokenAt: undefined }), 3000)).toBeUndefined();
   });
+});
+
+describe("the speed of an answer", () => {
+  const round = { requestId: "r", promptTokens: 4, cachedTokens: 0 };
+  const timed = (milliseconds: number) => {
+    const clock = new AnswerClock();
+    clock.take({ ...round, completionTokens: 1 });
+    vi.advanceTimersByTime(milliseconds);
+    clock.take({ ...round, completionTokens: 3 });
+    return clock.stats.tokensPerSecond;
+  };
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  test("is of the tokens behind the first", () => expect(timed(100)).toBeCloseTo(20, 6));
+
+  test("is not told of tokens that come at once", () => expect(timed(1)).toBeUndefined());
 });
 
 describe("memory", () => {
