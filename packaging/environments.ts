@@ -38,6 +38,7 @@ const node: BuildEnvironmentOptions = {
       wisp: "src/node/wisp.ts",
       command: "src/node/command.ts",
       grammar_worker: "src/node/grammar_worker.ts",
+      image_worker: "src/node/image_worker.ts",
       text_worker: "src/node/text_worker.ts",
       rank_process: "src/node/mpi/rank_process.ts",
     },
@@ -112,6 +113,7 @@ const webEnvironments = {
   ),
   worker: web({ browser_worker: "src/browser/worker.ts" }),
   grammarWorker: web({ browser_grammar_worker: "src/browser/grammar_worker.ts" }),
+  imageWorker: web({ browser_image_worker: "src/browser/image_worker.ts" }),
   // Not every browser has modules in service workers.
   serviceWorker: web(
     { browser_service_worker: "src/browser/service_worker.ts" },

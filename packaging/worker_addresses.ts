@@ -9,6 +9,7 @@ import type { Plugin } from "vite";
 /** Source files that workers run, and the files of the package they become. */
 const WORKERS = {
   "../grammar_worker.ts": "./browser_grammar_worker.js",
+  "../image_worker.ts": "./browser_image_worker.js",
   "../worker.ts": "./browser_worker.js",
 };
 

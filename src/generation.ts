@@ -8,6 +8,7 @@ import type { SharedRequest } from "./bootstrap.ts";
 import type { ChatMessage } from "./chat_message.ts";
 import type { Constraint, GrammarCompilation, Thinking } from "./constraint.ts";
 import type { RecordsExperts } from "./expert_record.ts";
+import type { ImageInput } from "./image_input.ts";
 import type { LogprobOptions, PromptLogprobs, TokenLogprobs } from "./logprobs.ts";
 import type {
   CacheTree,
@@ -37,11 +38,11 @@ export interface GenerationRequest extends SharedRequest {
    */
   readonly inputEmbeds?: readonly (readonly number[] | Float32Array)[];
   /**
-   * Files of images (PNG), for models that read them: one for each place of `prompt` that the model's
-   * placeholder marks, or for each part "image" of `messages`, in order. Leave their bytes as they are
-   * until the first chunk. Default none.
+   * Images, for models that read them: one for each place of `prompt` that the model's placeholder
+   * marks, or for each part "image" of `messages`, in order. Leave them as they are until the first
+   * chunk. Default none.
    */
-  readonly images?: readonly Uint8Array[];
+  readonly images?: readonly ImageInput[];
   /** Function tools for the chat template, in OpenAI's form. Only with `messages`. */
   readonly tools?: readonly unknown[];
   /** Further variables for the chat template. Only with `messages`. */

@@ -18,6 +18,7 @@ const FLOORS: readonly (readonly string[])[] = [
     ...["src/chat_message.ts", "src/profile.ts", "src/prefix_cache.ts", "src/logprobs.ts"],
     "src/bootstrap.ts",
     "src/expert_record.ts",
+    "src/image_input.ts",
     "src/ranks_status.ts",
     "src/constraint.ts",
     "src/request_limits.ts",

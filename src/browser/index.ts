@@ -42,3 +42,4 @@ export {
   type WorkerEngineOptions,
 } from "./worker/worker_engine.ts";
 export { workerGrammarService } from "./worker/worker_grammar_service.ts";
+export { workerImageService } from "./worker/worker_image_service.ts";

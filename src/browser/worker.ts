@@ -12,6 +12,7 @@ import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openPrefixStorage } from "./storage/prefix_storage.ts";
 import { openModel } from "./worker/model_address.ts";
 import { workerGrammarService } from "./worker/worker_grammar_service.ts";
+import { workerImageService } from "./worker/worker_image_service.ts";
 import type { Listeners, WorkerCall, WorkerNews } from "./worker/worker_messages.ts";
 
 type LoadCall = Extract<WorkerCall, { type: "load" }>;
@@ -52,9 +53,10 @@ async function load({ address, options, device, listeners }: LoadCall): Promise<
       storage: await openPrefixStorage(),
       onProblem: onPrefixProblem,
     },
-    decodeImage: browserDecoder,
     // A worker cannot start workers everywhere.
-    grammarService: typeof Worker === "function" ? workerGrammarService : undefined,
+    ...(typeof Worker === "function"
+      ? { grammarService: workerGrammarService, imageService: workerImageService }
+      : { decodeImage: browserDecoder }),
     ...told,
   });
   const { memoryPlan, selfTest, quantizationErrors, pipelines } = engine;

@@ -310,7 +310,7 @@ export class Engine implements GenerationEngine {
     signal,
     ...request
   }: TokenizeRequest & { readonly signal?: AbortSignal }): Promise<readonly number[]> {
-    return finished(tokenize(request, this.#prompt), signal);
+    return tokenize(request, this.#prompt, signal);
   }
 
   async detokenize(
@@ -383,7 +383,7 @@ export class Engine implements GenerationEngine {
       await this.#profiler.close();
     } finally {
       this.#grammars.close();
-      this.#prompt.texts.close();
+      this.#prompts.close();
       this.#loaded.destroy();
     }
   }

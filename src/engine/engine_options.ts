@@ -11,6 +11,7 @@ import type { DeviceSource } from "../gpu/device.ts";
 import type { Tuning } from "../gpu/tuning.ts";
 import type { GrammarBackend } from "../grammar/constraints/backend_names.ts";
 import type { Dialect } from "../grammar/schema/dialect.ts";
+import type { ImageAlpha } from "../images/alpha.ts";
 import type { DecodeImage } from "../images/coded_image.ts";
 import type { AttentionBackend } from "../layers/attention/attention_backend.ts";
 import type { NumericClass } from "../models/numeric_class.ts";
@@ -18,6 +19,7 @@ import type { ExpertOptions } from "../parallel/experts/expert_options.ts";
 import type { SpeculationOptions } from "../speculation/speculation_options.ts";
 import type { RebalanceEvent } from "./experts/expert_balancer.ts";
 import type { CreateGrammarService } from "./grammar/grammar_service.ts";
+import type { CreateImageService } from "./images/image_service.ts";
 import type { StartSizes } from "./load/start_sizes.ts";
 import type { PrefixStoreOptions } from "./prefix/prefix_options.ts";
 import type { SchedulePolicy } from "./schedule/schedule_policy.ts";
@@ -230,10 +232,23 @@ export interface EngineOptions {
    */
   readonly textService?: CreateTextService | undefined;
   /**
-   * Decodes images that are no PNG: `sharpDecoder` of wisp-llm/node, `browserDecoder` of
-   * wisp-llm/browser. Default: only PNG is decoded.
+   * Where images are decoded, resampled and hashed: `workerImageService` of wisp-llm/node or
+   * wisp-llm/browser, which decode JPEG, WebP and GIF too. Default: in this thread, in slices between
+   * which other work has its turns, where nothing bounds the time of an image.
+   */
+  readonly imageService?: CreateImageService | undefined;
+  /**
+   * Decodes images that are no PNG, without `imageService`: `sharpDecoder` of wisp-llm/node,
+   * `browserDecoder` of wisp-llm/browser. Default: only PNG is decoded.
    */
   readonly decodeImage?: DecodeImage | undefined;
+  /**
+   * What becomes of an image's alpha: "drop" shows the colours that it hides, "white" lays the picture
+   * on white. Default "drop".
+   */
+  readonly imageAlpha?: ImageAlpha | undefined;
+  /** Bytes of what the vision tower made of images that are kept for later requests. Default 64 MiB. */
+  readonly imageCacheMemory?: number | undefined;
   /**
    * The most characters of white space between two tokens of JSON that a schema asks for; 0 is
    * compact. Default: white space as models write it, which is none, one space, or a line break and

@@ -21,6 +21,7 @@ import type { GrammarService } from "./grammar/grammar_service.ts";
 import { localGrammarService } from "./grammar/local_grammar_service.ts";
 import type { Spelling } from "./grammar/sequence_grammar.ts";
 import { ImageReader } from "./images/image_reader.ts";
+import { localImageService } from "./images/local_image_service.ts";
 import type { ImageProcessor } from "./images/prepared_image.ts";
 import type { LoadOptions } from "./load/load_options.ts";
 import { maxPrefillKeys } from "./load/prefill_workspace.ts";
@@ -70,8 +71,9 @@ export function describeModel(
 export function openImages(
   processor: ImageProcessor | undefined,
   loaded: RecoverableModel,
-  { decodeImage }: EngineOptions,
+  { decodeImage: decode, imageService = localImageService }: EngineOptions,
 ): ImageReader | undefined {
+  const { imageAlpha: alpha, imageCacheMemory: cacheBytes } = loaded.current.options;
   if (processor === undefined) return undefined;
   const device = {
     runner: () => loaded.current.vision!,
@@ -79,7 +81,8 @@ export function openImages(
     settled: () => loaded.settled(),
     progressed: () => loaded.progressed(),
   };
-  return new ImageReader(processor, device, decodeImage);
+  const service = imageService({ alpha, decode });
+  return new ImageReader({ processor, device, service, cacheBytes });
 }
 
 export function openGrammars(

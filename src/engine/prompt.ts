@@ -9,8 +9,9 @@ import { ContextLengthError, InvalidRequestError, UnsupportedError } from "../er
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
 import type { ImageReader, PlacedImage } from "./images/image_reader.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
+import { abortError } from "./schedule/chunk_stream.ts";
 import { boundedText, tooLong } from "./text/text_jobs.ts";
-import type { TextService, TextWork } from "./text/text_service.ts";
+import { finished, type TextService, type TextWork } from "./text/text_service.ts";
 
 export interface PromptOptions {
   /** Tokenizes texts and conversations. */
@@ -74,6 +75,12 @@ export class PromptReader {
     return promptKey === undefined ? this.#readOne(request) : this.#readShared(promptKey, request);
   }
 
+  /** Ends where texts and images are read; what waits for one fails. */
+  close(): void {
+    this.#options.texts.close();
+    this.#options.images?.close();
+  }
+
   #readOne(request: GenerationRequest): PendingPrompt {
     const { inputEmbeds } = request;
     if (inputEmbeds === undefined) return this.#readText(request);
@@ -122,24 +129,32 @@ export class PromptReader {
 
   #readText(request: GenerationRequest): PendingPrompt {
     const { images: reader } = this.#options;
-    const placed = placeImages(request, this.#options);
-    const { result, leave } = this.#tokenize(request, placed);
-    if (reader !== undefined && placed.length > 0) {
-      let isWanted = true;
-      const read = async () => {
-        const { tokens } = this.#fitting(await result);
-        const rows = await reader.rows(placed, () => isWanted);
-        return this.#withRows(tokens, isWanted ? rows : [], placed);
-      };
-      const stop = () => {
-        isWanted = false;
-        leave();
-      };
-      return { prompt: read(), leave: stop };
+    if (reader !== undefined && (request.images ?? []).length > 0) {
+      return this.#readSeen(request, reader);
     }
+    const { result, leave } = this.#tokenize(request, []);
     const prompt =
       result instanceof Promise ? result.then((ids) => this.#fitting(ids)) : this.#fitting(result);
     return { prompt, leave };
+  }
+
+  #readSeen(request: GenerationRequest, reader: ImageReader): PendingPrompt {
+    let isWanted = true;
+    let leaveText: (() => void) | undefined;
+    const read = async () => {
+      const placed = await placeImages(request, this.#options);
+      if (!isWanted) throw abortError();
+      const { result, leave } = this.#tokenize(request, placed);
+      leaveText = leave;
+      const { tokens } = this.#fitting(await result);
+      const rows = await reader.rows(placed, () => isWanted);
+      return this.#withRows(tokens, isWanted ? rows : [], placed);
+    };
+    const leave = () => {
+      isWanted = false;
+      leaveText?.();
+    };
+    return { prompt: read(), leave };
   }
 
   async #withRows(
@@ -255,15 +270,17 @@ function requireFewImages(
 /**
  * The images of a request, whose places are known: their pixels are not decoded.
  *
- * @throws {InvalidRequestError} naming the image that cannot be read.
- * @throws {ContextLengthError} when they alone fill the context.
+ * @throws {InvalidRequestError} as a rejection, naming the image that cannot be read.
+ * @throws {ContextLengthError} as a rejection, when they alone fill the context.
  */
-function placeImages(
+async function placeImages(
   { images = [], messages = [] }: TokenizeRequest,
   options: Pick<PromptOptions, "images" | "contextLength">,
-): readonly PlacedImage[] {
+): Promise<readonly PlacedImage[]> {
+  const { images: reader } = options;
+  if (reader === undefined || images.length === 0) return [];
   requireFewImages(images.length, options);
-  const placed = options.images?.place(images, detailsOf(messages)) ?? [];
+  const placed = reader.place(await reader.look(images), detailsOf(messages));
   const tokens = placed.reduce((sum, { prepared }) => sum + prepared.tokens, 0);
   if (tokens >= options.contextLength) throw tooLong(`at least ${tokens}`, options.contextLength);
   return placed;
@@ -306,10 +323,11 @@ function refuseWithoutMessages(request: TokenizeRequest): void {
  * @throws {InvalidRequestError} when there is not exactly one of the two, or an image cannot be read.
  * @throws {UnsupportedError} when there are images and the model reads none.
  */
-export function tokenize(
+export async function tokenize(
   request: TokenizeRequest,
   options: Pick<PromptOptions, "texts" | "images" | "contextLength">,
-): TextWork<readonly number[]> {
+  signal?: AbortSignal,
+): Promise<readonly number[]> {
   const { prompt, messages, addSpecialTokens } = request;
   const { texts, images: reader } = options;
   if ((prompt === undefined) === (messages === undefined)) {
@@ -320,11 +338,12 @@ export function tokenize(
   refuseWithoutMessages(request);
   const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
   requireImageModel(request, options);
-  const placed = placeImages(request, options);
+  const placed = await placeImages(request, options);
   // Without images a placeholder is a text as any.
   const places = placed.length > 0 ? placesOf(reader, placed) : placesOf(undefined, []);
   const beginsChats = reader?.processor.beginsChats;
-  return texts.run({ type: "prompt", request: text, ...places, beginsChats }, request);
+  const job = { type: "prompt", request: text, ...places, beginsChats } as const;
+  return finished(texts.run(job, request), signal);
 }
 
 /**

@@ -9,6 +9,7 @@ import { InvalidRequestError } from "../errors.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/constraints/backend_names.ts";
 import { DIALECTS, type Dialect } from "../grammar/schema/dialect.ts";
 import type { JsonSchemaOptions } from "../grammar/schema/json_schema.ts";
+import { IMAGE_ALPHAS, type ImageAlpha } from "../images/alpha.ts";
 import {
   ATTENTION_BACKENDS,
   type AttentionBackend,
@@ -55,12 +56,16 @@ export interface ResolvedOptions extends ResolvedDrafts {
   readonly quantizeActivations: boolean;
   readonly deterministicInference: boolean;
   readonly attention: AttentionBackends;
+  readonly imageAlpha: ImageAlpha;
+  /** Bytes of images' rows that are kept for later requests. */
+  readonly imageCacheMemory: number;
 }
 
 const GIB = 2 ** 30;
 /** Bytes that a device is taken to have: WebGPU does not tell. */
 export const DEVICE_MEMORY = 4 * GIB;
 const MAX_PAGE_SIZE = 256;
+const IMAGE_CACHE_MEMORY = 64 * 2 ** 20;
 
 /** Whole numbers that an option may be. */
 interface Range {
@@ -89,6 +94,7 @@ export function resolveOptions(options: EngineOptions, model: ResolvedModel): Re
     ...resolvePrefixes(options),
     ...resolveNumerics(options),
     ...resolveGrammars(options),
+    ...resolveImages(options),
   };
 }
 
@@ -200,6 +206,19 @@ function resolveGrammars(options: EngineOptions) {
       unknown: requireName("jsonUnknown", options.jsonUnknown ?? "ignore", JSON_UNKNOWN),
       order: requireName("jsonOrder", options.jsonOrder ?? "any", JSON_ORDERS),
     },
+  };
+}
+
+/** What a model sees of images. */
+function resolveImages(options: EngineOptions) {
+  const { decodeImage, imageService } = options;
+  if (decodeImage !== undefined && imageService !== undefined) {
+    const problem = "imageService decodes images itself";
+    throw new InvalidRequestError(`Cannot use decodeImage: ${problem}`, "decodeImage");
+  }
+  return {
+    imageAlpha: requireName("imageAlpha", options.imageAlpha ?? "drop", IMAGE_ALPHAS),
+    imageCacheMemory: whole(options, "imageCacheMemory", IMAGE_CACHE_MEMORY, FROM_0),
   };
 }
 

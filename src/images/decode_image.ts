@@ -1,11 +1,20 @@
 /**
- * Bytes of an image's file to pixels. What kind they are, they say themselves.
+ * Bytes of an image's file, or what somebody has decoded, to pixels. What kind bytes are, they say
+ * themselves.
  *
  * @module
  */
 import { turns } from "../turns.ts";
-import { beginsWith, codedKindOf, type DecodeImage, openCoded } from "./coded_image.ts";
-import { type ImageSize, MAX_IMAGE_BYTES, type Pixels, refuseImage } from "./pixels.ts";
+import { type DecodedImage, flattened, type ImageAlpha } from "./alpha.ts";
+import { readCodedSize } from "./coded_header.ts";
+import { beginsWith, codedKindOf, type DecodeImage } from "./coded_image.ts";
+import {
+  type ImageSize,
+  MAX_IMAGE_BYTES,
+  type Pixels,
+  refuseImage,
+  requireSize,
+} from "./pixels.ts";
 import { isPng, type PngFile, readPng, readPngHeader } from "./png_chunks.ts";
 import { PngRows } from "./png_rows.ts";
 
@@ -19,6 +28,9 @@ const OTHER_KINDS: readonly (readonly [name: string, at: number, begin: string])
 
 /** Of the rows' stream in one piece, so that what one becomes is little. */
 const PIECE_BYTES = 2 ** 16;
+
+/** A file, or a picture that is decoded. */
+export type ImageSource = Uint8Array | DecodedImage;
 
 /** An image whose size is known, and whose pixels are not there yet. */
 export interface OpenedImage extends ImageSize {
@@ -35,23 +47,64 @@ export interface OpenedImage extends ImageSize {
  * the size of its pixels is allocated. What is wrong behind that, decoding tells.
  *
  * @param decode Decodes what is no PNG. Default: PNG alone is decoded.
+ * @param alpha Default "drop".
  * @throws {InvalidRequestError} when it is no image that is decoded, malformed or too large.
  */
-export function openImage(bytes: Uint8Array, decode?: DecodeImage): OpenedImage {
-  if (bytes.length > MAX_IMAGE_BYTES) {
-    refuseImage(`${bytes.length} bytes are more than ${MAX_IMAGE_BYTES}`);
+export function openImage(
+  image: ImageSource,
+  decode?: DecodeImage,
+  alpha: ImageAlpha = "drop",
+): OpenedImage {
+  const size = sizeOfImage(image, decode !== undefined);
+  return { ...size, decode: () => decodeImage(image, size, { decode, alpha }) };
+}
+
+/**
+ * The size that an image says it has.
+ *
+ * @param readsAll Whether more than PNG is decoded.
+ * @throws {InvalidRequestError} when it is no image that is decoded, malformed or too large.
+ */
+export function sizeOfImage(image: ImageSource, readsAll: boolean): ImageSize {
+  if (!(image instanceof Uint8Array)) return sizeOfDecoded(image);
+  if (image.length > MAX_IMAGE_BYTES) {
+    refuseImage(`${image.length} bytes are more than ${MAX_IMAGE_BYTES}`);
   }
-  if (isPng(bytes)) {
-    const { width, height } = readPngHeader(bytes);
-    return { width, height, decode: async () => decodePng(await readPng(bytes)) };
+  if (isPng(image)) {
+    const { width, height } = readPngHeader(image);
+    return { width, height };
   }
-  const kind = codedKindOf(bytes);
-  if (kind !== undefined && decode !== undefined) return openCoded(bytes, kind, decode);
-  const name = kind ?? OTHER_KINDS.find(([, at, begin]) => beginsWith(bytes, at, begin))?.[0];
+  const kind = codedKindOf(image);
+  if (kind !== undefined && readsAll) return readCodedSize(image, kind);
+  const name = kind ?? OTHER_KINDS.find(([, at, begin]) => beginsWith(image, at, begin))?.[0];
   const what = name === undefined ? "its bytes are no image's that is known" : `it is a ${name}`;
-  const decoded =
-    decode === undefined ? "only PNG is decoded" : "PNG, JPEG, WebP and GIF are decoded";
+  const decoded = readsAll ? "PNG, JPEG, WebP and GIF are decoded" : "only PNG is decoded";
   return refuseImage(`${what}, and ${decoded}`);
+}
+
+function sizeOfDecoded({ width, height, rgba }: DecodedImage): ImageSize {
+  requireSize({ width, height });
+  if (rgba.length !== width * height * 4) {
+    refuseImage(`${width} x ${height} pixels are not ${rgba.length} values`);
+  }
+  return { width, height };
+}
+
+/** @throws {InvalidRequestError} as a rejection, when the file is malformed. */
+async function decodeImage(
+  image: ImageSource,
+  size: ImageSize,
+  { decode, alpha }: { readonly decode: DecodeImage | undefined; readonly alpha: ImageAlpha },
+): Promise<Pixels> {
+  if (!(image instanceof Uint8Array)) return flattened(image, alpha);
+  if (isPng(image)) return decodePng(await readPng(image, alpha));
+  // Without a decoder its size is none that is told.
+  const decoded = await decode!({ ...size, kind: codedKindOf(image)!, bytes: image });
+  if (decoded.width !== size.width || decoded.height !== size.height) {
+    const told = `its header says ${size.width} x ${size.height} pixels`;
+    refuseImage(`${told}, and it is decoded to ${decoded.width} x ${decoded.height}`);
+  }
+  return flattened(decoded, alpha);
 }
 
 async function decodePng(file: PngFile): Promise<Pixels> {

@@ -27,6 +27,19 @@ export interface PatchLayout {
   readonly order?: Uint32Array;
 }
 
+/** What a vision tower is shown at once. */
+export interface TowerPicture {
+  /** `[patches, patchStride]`: each by channel, frame, row and column, normalized */
+  readonly patches: Float32Array<ArrayBuffer>;
+  readonly grid: PatchGrid;
+}
+
+/** How patches are made: plain data. */
+export interface PatchRecipe {
+  readonly scale: PixelScale;
+  readonly layout: PatchLayout;
+}
+
 /** Elements from one patch to the next: kernels read four at once. */
 export const patchStride = ({
   patchSide,
@@ -37,14 +50,13 @@ export const patchStride = ({
 /**
  * In slices, between which other work has its turns. Pixels behind the last whole patch of a side are
  * left out.
- *
- * @returns `[patches, patchStride]`: each by channel, frame, row and column.
  */
 export async function patchesOf(
   { width, height, rgb }: Pixels,
-  { rescale, mean, deviation }: PixelScale,
-  { patchSide: side, frames = 1, order }: PatchLayout,
-): Promise<{ readonly patches: Float32Array<ArrayBuffer>; readonly grid: PatchGrid }> {
+  { scale, layout }: PatchRecipe,
+): Promise<TowerPicture> {
+  const { rescale, mean, deviation } = scale;
+  const { patchSide: side, frames = 1, order } = layout;
   const grid = { rows: Math.floor(height / side), columns: Math.floor(width / side) };
   const count = grid.rows * grid.columns;
   const stride = patchStride({ patchSide: side, frames });

@@ -6,6 +6,7 @@
  * @module
  */
 import { turns } from "../turns.ts";
+import type { ImageAlpha } from "./alpha.ts";
 import { type ImageSize, refuseImage, requireSize } from "./pixels.ts";
 
 export interface PngHeader extends ImageSize {
@@ -23,6 +24,12 @@ export interface PngFile {
   readonly header: PngHeader;
   /** `[entries, 3]`; empty where pixels are no indices. */
   readonly palette: Uint8Array;
+  /**
+   * What is transparent without a sample of alpha: alpha by entry of the palette, or the samples of the
+   * colour that is, two bytes each; empty where nothing is, and where alpha is dropped.
+   */
+  readonly transparency: Uint8Array;
+  readonly alpha: ImageAlpha;
   /** The zlib stream of the rows, in pieces. */
   readonly data: readonly Uint8Array[];
 }
@@ -70,32 +77,50 @@ export function readPngHeader(bytes: Uint8Array): PngHeader {
  *
  * @throws {InvalidRequestError} as a rejection, when it is malformed or the picture too large.
  */
-export async function readPng(bytes: Uint8Array): Promise<PngFile> {
+export async function readPng(bytes: Uint8Array, alpha: ImageAlpha): Promise<PngFile> {
   const header = readPngHeader(bytes);
-  let palette: Uint8Array = new Uint8Array(0);
-  const data: Uint8Array[] = [];
+  const none = new Uint8Array(0);
+  const parts: Parts = { palette: none, transparency: none, data: [] };
   let at = SIGNATURE.length + CHUNK_OVERHEAD + HEADER_LENGTH;
   for (let count = 2; ; count++) {
-    const chunk = chunkAt(bytes, at);
+    const chunk = chunkAt(bytes, at, alpha);
     // A file may end behind its rows.
     if (chunk === undefined || chunk.type === "IEND") break;
     if (count > MAX_CHUNKS) refuseImage(`it has more than ${MAX_CHUNKS} chunks`);
-    const { type, body, end } = chunk;
-    if (type === "IHDR") refuseImage("it has two headers");
-    if (type === "PLTE") {
-      if (palette.length > 0) refuseImage("it has two palettes");
-      palette = readPalette(body);
-    } else if (type === "IDAT") {
-      data.push(body);
-    } else if (isCritical(type)) {
-      refuseImage(`its chunk ${JSON.stringify(type)} is unknown and says that it has to be known`);
-    }
-    at = end;
+    // What would be dropped is not looked at.
+    if (alpha === "white" || chunk.type !== "tRNS") takeChunk(parts, chunk, header);
+    at = chunk.end;
     if (turns.isDue) await turns.take();
   }
-  if (data.length === 0) refuseImage("it has no rows");
-  if (header.color === "palette" && palette.length === 0) refuseImage("it has no palette");
-  return { header, palette, data };
+  if (parts.data.length === 0) refuseImage("it has no rows");
+  if (header.color === "palette" && parts.palette.length === 0) refuseImage("it has no palette");
+  return { header, alpha, ...parts };
+}
+
+interface Parts {
+  palette: Uint8Array;
+  transparency: Uint8Array;
+  readonly data: Uint8Array[];
+}
+
+function takeChunk(parts: Parts, { type, body }: Chunk, header: PngHeader): void {
+  if (type === "IHDR") refuseImage("it has two headers");
+  if (type === "PLTE") {
+    if (parts.palette.length > 0) refuseImage("it has two palettes");
+    parts.palette = readPalette(body);
+  } else if (type === "tRNS") {
+    const { color, samples } = header;
+    const fits =
+      color === "palette"
+        ? body.length * 3 <= parts.palette.length
+        : samples === (color === "gray" ? 1 : 3) && body.length === 2 * samples;
+    if (!fits) refuseImage(`its transparency has ${body.length} bytes`);
+    parts.transparency = body;
+  } else if (type === "IDAT") {
+    parts.data.push(body);
+  } else if (isCritical(type)) {
+    refuseImage(`its chunk ${JSON.stringify(type)} is unknown and says that it has to be known`);
+  }
 }
 
 interface Chunk {
@@ -106,7 +131,7 @@ interface Chunk {
 }
 
 /** The chunk that begins there; undefined where the file ends. */
-function chunkAt(bytes: Uint8Array, at: number): Chunk | undefined {
+function chunkAt(bytes: Uint8Array, at: number, alpha: ImageAlpha = "drop"): Chunk | undefined {
   if (at + CHUNK_OVERHEAD > bytes.length) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const length = view.getUint32(at);
@@ -114,7 +139,8 @@ function chunkAt(bytes: Uint8Array, at: number): Chunk | undefined {
   const end = at + 8 + length;
   if (end + 4 > bytes.length) refuseImage("the file ends within a chunk");
   // The rows have a checksum of their own; what is longer than it may be is refused for that.
-  const isChecked = type !== "IDAT" && isCritical(type) && length <= MAX_CHECKED;
+  const isRead = isCritical(type) || (type === "tRNS" && alpha === "white");
+  const isChecked = type !== "IDAT" && isRead && length <= MAX_CHECKED;
   if (isChecked && crc32(bytes.subarray(at + 4, end)) !== view.getUint32(end)) {
     refuseImage(`the checksum of its chunk ${JSON.stringify(type)} is wrong`);
   }

@@ -1,9 +1,10 @@
 /**
  * Rows of a PNG as they come out of its zlib stream, to pixels: filters undone, samples brought to
- * 8 bits of red, green and blue. Alpha is dropped: colours that it hides show.
+ * 8 bits of red, green and blue, on white where the picture is to lie on it.
  *
  * @module
  */
+import { onWhite } from "./alpha.ts";
 import { type Pixels, refuseImage } from "./pixels.ts";
 import type { PngFile, PngHeader } from "./png_chunks.ts";
 
@@ -25,6 +26,8 @@ const ADAM7: readonly Pass[] = [
   { x: 1, y: 0, dx: 2, dy: 2 },
   { x: 0, y: 1, dx: 1, dy: 2 },
 ];
+
+const OPAQUE = 255;
 
 const columnsOf = ({ x, dx }: Pass, { width }: PngHeader) => Math.ceil((width - x) / dx);
 const rowsOf = ({ y, dy }: Pass, { height }: PngHeader) => Math.ceil((height - y) / dy);
@@ -100,6 +103,7 @@ export class PngRows {
     const { rgb } = this.pixels;
     const row = this.#current;
     const sample = sampleReader(row, bitDepth);
+    const alpha = this.#file.alpha === "white" ? alphaReader(row, this.#file) : undefined;
     const columns = Math.ceil((width - x) / dx);
     const scale = color === "palette" || bitDepth > 8 ? 1 : 255 / (2 ** bitDepth - 1);
     let at = ((y + this.#row * dy) * width + x) * 3;
@@ -116,6 +120,9 @@ export class PngRows {
         rgb[at + 1] = sample(first + 1);
         rgb[at + 2] = sample(first + 2);
       }
+      const opacity = alpha?.(column) ?? OPAQUE;
+      if (opacity === OPAQUE) continue;
+      for (let c = at; c < at + 3; c++) rgb[c] = onWhite(rgb[c]!, opacity);
     }
   }
 }
@@ -131,6 +138,29 @@ function sampleReader(row: Uint8Array, bitDepth: number): (index: number) => num
     return (row[1 + Math.floor(index / perByte)]! >> shift) & mask;
   };
 }
+
+/** How opaque each pixel of a row is; undefined where all are. */
+function alphaReader(
+  row: Uint8Array,
+  { header, transparency }: PngFile,
+): ((column: number) => number) | undefined {
+  const { bitDepth, samples, color } = header;
+  const sample = sampleReader(row, bitDepth);
+  if (samples % 2 === 0) return (column) => sample(column * samples + samples - 1);
+  if (transparency.length === 0) return undefined;
+  if (color === "palette") return (column) => transparency[sample(column)] ?? OPAQUE;
+  const whole = bitDepth === 16 ? (index: number) => wholeSample(row, index) : sample;
+  const clear = Array.from({ length: samples }, (_, c) => {
+    return ((transparency[2 * c]! << 8) | transparency[2 * c + 1]!) & (2 ** bitDepth - 1);
+  });
+  return (column) => {
+    const isClear = clear.every((value, c) => whole(column * samples + c) === value);
+    return isClear ? 0 : OPAQUE;
+  };
+}
+
+const wholeSample = (row: Uint8Array, index: number): number =>
+  (row[1 + 2 * index]! << 8) | row[2 + 2 * index]!;
 
 /** Undoes the filter that a row's first byte names. */
 function unfilter(row: Uint8Array, above: Uint8Array, distance: number): void {

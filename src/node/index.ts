@@ -35,4 +35,5 @@ export { defaultModelPath } from "./package_root.ts";
 export { prefixFiles } from "./prefix_files.ts";
 export { type App, type RunningServer, type ServeOptions, serve } from "./serve/http.ts";
 export { workerGrammarService } from "./worker_grammar_service.ts";
+export { workerImageService } from "./worker_image_service.ts";
 export { workerTextService } from "./worker_text_service.ts";

@@ -4,6 +4,8 @@ import type { ImageProcessor, PreparedImage } from "../../src/engine/images/prep
 import { type LoadedModel, loadModel } from "../../src/engine/load/load.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
 import { openImage } from "../../src/images/decode_image.ts";
+import { patchesOf } from "../../src/images/patches.ts";
+import { tilesOf } from "../../src/images/picture_recipe.ts";
 import type { Pixels } from "../../src/images/pixels.ts";
 import { folderSource, SHARED_MODELS } from "../support/checkpoints/folder_source.ts";
 import { device, download } from "../support/devices/gpu.ts";
@@ -110,7 +112,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
     const open = async (name: string): Promise<[PreparedImage, readonly Pixels[]]> => {
       const pixels = await openImage(picture(name)).decode();
       const prepared = processor.prepare(pixels, { count: 1 });
-      return [prepared, await prepared.tiles(pixels)];
+      return [prepared, await tilesOf(pixels, prepared.recipe)];
     };
 
     test.each(["photo.png", "tiny.png"])("%s: pixels of every tile", async (name) => {
@@ -120,7 +122,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
       const pixels = floatsOf(tensor!);
       expect(tiles.length).toBe(sum.length);
       for (const [i, tile] of tiles.entries()) {
-        const { patches, grid } = await prepared.patches(tile);
+        const { patches, grid } = await patchesOf(tile, prepared.recipe);
         const side = loaded.definition.vision!.patchSide;
         const got =
           model === "mini-qwen2.5-vl"
@@ -148,7 +150,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
           loaded.vision!.recorder.copy(tensor, target, tensor.size);
           taps.set(tap, buffer);
         };
-        await loaded.vision!.run(await prepared.patches(tile!), { onTap });
+        await loaded.vision!.run(await patchesOf(tile!, prepared.recipe), { onTap });
         const { tensors } = golden.intermediates[name]!;
         const compared: string[] = [];
         for (const [tap, buffer] of taps) {
@@ -170,7 +172,7 @@ describe.skipIf(SHARED_MODELS === undefined).each(VISION_MODELS)(
         const see = async () => {
           const rows = [];
           for (const tile of tiles)
-            rows.push(await loaded.vision!.run(await prepared.patches(tile)));
+            rows.push(await loaded.vision!.run(await patchesOf(tile, prepared.recipe)));
           return prepared.join(rows).flatMap((row) => Array.from(row));
         };
         const got = await see();

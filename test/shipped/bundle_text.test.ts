@@ -21,7 +21,7 @@ function builtFiles(): readonly string[] {
 }
 
 const isOfNode = (file: string) =>
-  /^(chunks\/|node|wisp|command|grammar_worker|text_worker|rank_process)/.test(file) &&
+  /^(chunks\/|node|wisp|command|grammar_worker|image_worker|text_worker|rank_process)/.test(file) &&
   file !== BROWSER_IN_NODE;
 const isOfBrowser = (file: string) => !isOfNode(file) && file !== BROWSER_IN_NODE;
 

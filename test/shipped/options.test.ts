@@ -15,7 +15,7 @@ import { exchange } from "../support/server/raw_client.ts";
 import { until } from "../support/until.ts";
 import { disaggregationTests } from "./support/disaggregation_options.ts";
 import { expertTests } from "./support/expert_options.ts";
-import * as json from "./support/json_options.ts";
+import { jsonTests } from "./support/json_options.ts";
 import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
 import type { Answer } from "./support/server.ts";
@@ -243,10 +243,7 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
     const { text } = await generate(first, { text: "JSON:", sampling_params });
     expect(text).toMatch(/^\{"a":"b"/);
   },
-  jsonDialect: () => json.dialect(first, second),
-  jsonUnknown: () => json.unknown(first, second),
-  jsonOrder: () => json.order(first, second),
-  jsonJump: () => json.jump(first, second),
+  ...jsonTests(() => [first, second]),
   memFractionStatic: () => first.sees(/of 2\.00 GiB/),
   deviceMemory: () => first.sees(/device: 4\.00 GiB/),
   kvCacheDtype: () => echoed(first, "kv_cache_dtype", "auto"),
@@ -298,6 +295,9 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
   schedulePolicy: () => echoed(first, "schedule_policy", "lpm"),
   scheduleConservativeness: () => echoed(first, "schedule_conservativeness", 1.5),
   retractionMemory: () => echoed(first, "retraction_memory", 16 * 2 ** 20),
+  // What they do is tested beside models that read images.
+  imageAlpha: () => echoed(second, "image_alpha", "white"),
+  imageCacheMemory: () => echoed(second, "image_cache_memory", 32 * 2 ** 20),
   speculativeAlgorithm: async () => {
     const sampling_params = { ...GREEDY, max_new_tokens: 24 };
     const body = { input_ids: ids(12, 9).flatMap((id) => [id, 5, 7]), sampling_params };

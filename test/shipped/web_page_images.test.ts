@@ -79,7 +79,8 @@ test("images are picked, pasted, dropped, taken back, shown and kept", async (co
   expect(await page.locator(".question img").count()).toBe(3);
   const [{ images, messages }] = engine.requests as [(typeof engine.requests)[number]];
   expect(images).toHaveLength(3);
-  for (const image of images!) expect([...image.subarray(1, 4)]).toEqual([80, 78, 71]);
+  for (const image of images!)
+    expect([...(image as Uint8Array).subarray(1, 4)]).toEqual([80, 78, 71]);
   expect(messages!.at(-1)!.content).toEqual([
     ...Array(3).fill({ type: "image" }),
     { type: "text", text: "What is it?" },

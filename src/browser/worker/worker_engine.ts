@@ -22,7 +22,8 @@ import type {
 /** Options of the engine that are plain data, and what is called on the page. */
 export interface WorkerEngineOptions extends PlainEngineOptions, Listeners, OpenDeviceOptions {
   /**
-   * Where the package's `browser_worker.js` is served, with `browser_grammar_worker.js` beside it.
+   * Where the package's `browser_worker.js` is served, with `browser_grammar_worker.js` and
+   * `browser_image_worker.js` beside it.
    * Default: the address that the page's bundler has given it; few bundlers give it none.
    */
   readonly workerUrl?: string | URL | undefined;
@@ -223,7 +224,9 @@ function requirePlain(options: PlainEngineOptions): void {
 }
 
 /** What the worker makes itself. */
-const OWN_OPTIONS: readonly string[] = ["decodeImage", "device", "grammarService", "textService"];
+const OWN_OPTIONS: readonly string[] = [
+  ...["decodeImage", "device", "grammarService", "imageService", "textService"],
+];
 
 /** Relative addresses count from here, and not from the worker's file. */
 function fromHere(address: ModelAddress): ModelAddress {

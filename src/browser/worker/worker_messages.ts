@@ -34,6 +34,7 @@ export interface PlainEngineOptions
     | "device"
     | "draftModel"
     | "grammarService"
+    | "imageService"
     | "textService"
     | "matrixKernels"
     | "prefixStore"

@@ -5,8 +5,8 @@
  * @module
  */
 import { CheckpointError } from "../../errors.ts";
-import { bestResolution, paddedTiles } from "../../images/padded_tiles.ts";
-import { type PixelScale, patchesOf } from "../../images/patches.ts";
+import { bestResolution } from "../../images/padded_tiles.ts";
+import type { PixelScale } from "../../images/patches.ts";
 import type { ImageSize } from "../../images/pixels.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageRows } from "./feature_cache.ts";
@@ -79,8 +79,7 @@ function prepare(
     key: `${across} x ${down} tiles`,
     text: placeholder.repeat(tokens),
     tokens,
-    tiles: (pixels) => paddedTiles(pixels, { tileSide, size }),
-    patches: (tile) => patchesOf(tile, scale, { patchSide }),
+    recipe: { view: { kind: "padded", tileSide, size }, scale, layout: { patchSide } },
     join: (tiles) => joinViews(tiles, { rowSide, across, down }),
   };
 }

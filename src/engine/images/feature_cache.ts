@@ -4,6 +4,8 @@
  * @module
  */
 
+import type { ImageSource } from "../../images/decode_image.ts";
+
 /** Rows of one image. */
 export type ImageRows = readonly Float32Array[];
 
@@ -41,8 +43,12 @@ export class FeatureCache {
 
 const bytesOf = (rows: ImageRows): number => rows.reduce((sum, row) => sum + row.byteLength, 0);
 
-/** SHA-256 of a file, in hexadecimal digits. */
-export async function hashOfImage(bytes: Uint8Array): Promise<string> {
-  const digest = await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>);
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
+/** SHA-256 of a file's bytes, or of pixels with their size, in hexadecimal digits; what it is of is in front. */
+export async function hashOfImage(image: ImageSource): Promise<string> {
+  const isFile = image instanceof Uint8Array;
+  const what = isFile ? "file" : `${image.width} x ${image.height} pixels`;
+  const bytes = (isFile ? image : image.rgba) as Uint8Array<ArrayBuffer>;
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const hex = Array.from(digest, (byte) => byte.toString(16).padStart(2, "0"));
+  return `${what} ${hex.join("")}`;
 }

@@ -5,8 +5,8 @@
  */
 import { CheckpointError } from "../../errors.ts";
 import { imageMarks, imageText } from "../../images/image_text.ts";
-import { type TilingConfig, tileCount, tileGrid, tilePicture } from "../../images/image_tiles.ts";
-import { type PixelScale, patchesOf } from "../../images/patches.ts";
+import { type TilingConfig, tileCount, tileGrid } from "../../images/image_tiles.ts";
+import type { PixelScale } from "../../images/patches.ts";
 import type { ImageSize } from "../../images/pixels.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type {
@@ -79,8 +79,7 @@ function prepare(
     key: splits ? "tiles" : "whole",
     text: imageText(grid, { placeholder, tileTokens }),
     tokens: tileCount(grid) * tileTokens,
-    tiles: async (picture) => (await tilePicture(picture, tiling)).tiles,
-    patches: (tile) => patchesOf(tile, scale, { patchSide }),
+    recipe: { view: { kind: "tiles", tiling }, scale, layout: { patchSide } },
     join: (tiles) => tiles.flat(),
   };
 }

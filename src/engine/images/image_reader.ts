@@ -5,12 +5,15 @@
  * @module
  */
 import type { ImageDetail } from "../../chat_message.ts";
-import { DeviceError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
-import type { DecodeImage } from "../../images/coded_image.ts";
-import { type OpenedImage, openImage } from "../../images/decode_image.ts";
-import type { Pixels } from "../../images/pixels.ts";
+import { DeviceError, InvalidRequestError, UnsupportedError, WorkerError } from "../../errors.ts";
+import type { ImageInput } from "../../image_input.ts";
+import { sizeOfImage } from "../../images/decode_image.ts";
+import type { TowerPicture } from "../../images/patches.ts";
+import { type ImageSize, requireSize } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
-import { FeatureCache, hashOfImage, type ImageRows } from "./feature_cache.ts";
+import { FeatureCache, type ImageRows } from "./feature_cache.ts";
+import { readInputs } from "./image_inputs.ts";
+import type { ImageReading, ImageService, SeenImage } from "./image_service.ts";
 import type { ImageProcessor, PreparedImage } from "./prepared_image.ts";
 
 /** Where the vision tower is. */
@@ -28,28 +31,43 @@ export interface VisionDevice {
 /** An image whose place in a prompt is known. */
 export interface PlacedImage {
   readonly prepared: PreparedImage;
-  readonly bytes: Uint8Array;
-  readonly opened: OpenedImage;
+  readonly image: SeenImage;
 }
 
-/** Bytes of rows that are kept for the next turn of a conversation. */
-const CACHED_BYTES = 64 * 2 ** 20;
 /** Devices that one image may lose. */
 const MOST_LOSSES = 2;
+
+export interface ImageReaderParts {
+  readonly processor: ImageProcessor;
+  readonly device: VisionDevice;
+  /** Decodes what the reader's processor sees. */
+  readonly service: ImageService;
+  /** Bytes of rows that are kept for later requests. */
+  readonly cacheBytes: number;
+}
 
 export class ImageReader {
   readonly processor: ImageProcessor;
   readonly #device: VisionDevice;
-  readonly #decode: DecodeImage | undefined;
-  readonly #cache = new FeatureCache(CACHED_BYTES);
+  readonly #service: ImageService;
+  readonly #cache: FeatureCache;
   /** Settles when the image that came last is read. */
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param decode Decodes what is no PNG. Default: PNG alone is decoded. */
-  constructor(processor: ImageProcessor, device: VisionDevice, decode?: DecodeImage) {
+  constructor({ processor, device, service, cacheBytes }: ImageReaderParts) {
     this.processor = processor;
     this.#device = device;
-    this.#decode = decode;
+    this.#service = service;
+    this.#cache = new FeatureCache(cacheBytes);
+  }
+
+  /**
+   * What is seen of images; the bytes of blobs are read.
+   *
+   * @throws {InvalidRequestError | UnsupportedError} as a rejection, naming the image.
+   */
+  look(images: readonly ImageInput[]): Promise<readonly SeenImage[]> {
+    return readInputs(images, this.#service);
   }
 
   /**
@@ -57,21 +75,15 @@ export class ImageReader {
    * @throws {InvalidRequestError} naming the image that cannot be read.
    */
   place(
-    images: readonly Uint8Array[],
+    images: readonly SeenImage[],
     details: readonly (ImageDetail | undefined)[],
   ): readonly PlacedImage[] {
     const { length: count } = images;
-    return images.map((bytes, index) => {
-      if (!(bytes instanceof Uint8Array)) {
-        throw new InvalidRequestError(
-          `Cannot read images[${index}]: it is no Uint8Array`,
-          "images",
-        );
-      }
+    return images.map((image, index) => {
       try {
-        const opened = openImage(bytes, this.#decode);
-        const prepared = this.processor.prepare(opened, { detail: details[index], count });
-        return { prepared, bytes, opened };
+        const size = sizeOfSeen(image, this.#service.readsAll);
+        const prepared = this.processor.prepare(size, { detail: details[index], count });
+        return { prepared, image };
       } catch (error) {
         throw namedError(error, index);
       }
@@ -90,33 +102,48 @@ export class ImageReader {
   async rows(images: readonly PlacedImage[], isWanted: () => boolean): Promise<ImageRows> {
     const all: Float32Array[] = [];
     for (const [index, image] of images.entries()) {
-      const rows = this.#last.then(() => (isWanted() ? this.#rowsOf(image, index) : []));
+      const rows = this.#last.then(() => (isWanted() ? this.#rowsOf(image, index, isWanted) : []));
       this.#last = rows.catch(() => {});
       for (const row of await rows) all.push(row);
     }
     return all;
   }
 
-  async #rowsOf({ bytes, opened, prepared }: PlacedImage, index: number): Promise<ImageRows> {
-    const key = `${prepared.key} ${await hashOfImage(bytes)}`;
-    const known = this.#cache.find(key);
-    if (known !== undefined) return known;
-    const picture = await opened.decode().catch((error: unknown) => {
+  async #rowsOf(
+    { image, prepared }: PlacedImage,
+    index: number,
+    isWanted: () => boolean,
+  ): Promise<ImageRows> {
+    let reading: ImageReading | undefined;
+    try {
+      reading = await this.#service.open(image);
+      const key = `${prepared.key} ${reading.hash}`;
+      const known = this.#cache.find(key);
+      if (known !== undefined) return known;
+      const tiles: ImageRows[] = [];
+      for await (const picture of reading.pictures(prepared.recipe)) {
+        if (!isWanted()) return [];
+        tiles.push(await this.#run(picture, index));
+      }
+      const rows = prepared.join(tiles);
+      this.#cache.add(key, rows);
+      return rows;
+    } catch (error) {
       throw namedError(error, index);
-    });
-    const tiles: ImageRows[] = [];
-    for (const tile of await prepared.tiles(picture))
-      tiles.push(await this.#runTile(prepared, tile, index));
-    const rows = prepared.join(tiles);
-    this.#cache.add(key, rows);
-    return rows;
+    } finally {
+      reading?.close();
+    }
   }
 
-  async #runTile(prepared: PreparedImage, tile: Pixels, index: number): Promise<ImageRows> {
-    const patches = await prepared.patches(tile);
+  /** What is awaited of images fails. */
+  close(): void {
+    this.#service.close();
+  }
+
+  async #run(picture: TowerPicture, index: number): Promise<ImageRows> {
     for (let losses = 0; ; losses++) {
       try {
-        const rows = await this.#device.runner().run(patches);
+        const rows = await this.#device.runner().run(picture);
         this.#device.progressed();
         return rows;
       } catch (error) {
@@ -132,13 +159,22 @@ export class ImageReader {
   }
 }
 
+function sizeOfSeen(image: SeenImage, readsAll: boolean): ImageSize {
+  if (image instanceof Uint8Array || "rgba" in image) return sizeOfImage(image, readsAll);
+  const { width, height } = image;
+  requireSize({ width, height });
+  return { width, height };
+}
+
 /** The error of an image, with its number. */
 function namedError(error: unknown, index: number): unknown {
   if (error instanceof UnsupportedError) {
     const message = error.message.replace("images of", `images[${index}], of`);
     return new InvalidRequestError(message, "images", { cause: error });
   }
-  if (!(error instanceof InvalidRequestError)) return error;
+  const isOfImage = error instanceof InvalidRequestError || error instanceof WorkerError;
+  if (!isOfImage) return error;
   const message = error.message.replace("Cannot read the image", `Cannot read images[${index}]`);
+  if (error instanceof WorkerError) return new WorkerError(message, { cause: error });
   return new InvalidRequestError(message, "images", { cause: error });
 }

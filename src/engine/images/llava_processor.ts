@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { centralSquare, toShortestEdge } from "../../images/central_square.ts";
-import { patchesOf } from "../../images/patches.ts";
+import { toShortestEdge } from "../../images/central_square.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageProcessor, ProcessorFiles } from "./prepared_image.ts";
 import { BICUBIC, readPreprocessor, requireSide } from "./processor_config.ts";
@@ -26,7 +25,8 @@ export function llavaProcessor(
   const shortest = size.integer("shortest_edge", { min: side, max: MOST_CUT * side });
   config.finish();
   const placeholderText = vocabulary.text(placeholder);
-  const square = { side, shortest };
+  const view = { kind: "square", side, shortest } as const;
+  const recipe = { view, scale, layout: { patchSide } };
   return {
     placeholder,
     placeholderText,
@@ -39,8 +39,7 @@ export function llavaProcessor(
         key: "square",
         text: placeholderText.repeat(tokens),
         tokens,
-        tiles: (pixels) => centralSquare(pixels, square).then((tile) => [tile]),
-        patches: (tile) => patchesOf(tile, scale, { patchSide }),
+        recipe,
         join: ([rows]) => rows!,
       };
     },

@@ -7,8 +7,8 @@
 import type { ImageDetail } from "../../chat_message.ts";
 import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { PatchGrid } from "../../images/patches.ts";
-import type { ImageSize, Pixels } from "../../images/pixels.ts";
-import type { TowerPicture } from "../../models/vision/vision_runner.ts";
+import type { PictureRecipe } from "../../images/picture_recipe.ts";
+import type { ImageSize } from "../../images/pixels.ts";
 import type { Tokenizer } from "../../text/tokenizer.ts";
 import type { ImageRows } from "./feature_cache.ts";
 
@@ -44,10 +44,9 @@ export interface PreparedImage {
   readonly tokens: number;
   /** How they lie, where they have positions of their own. */
   readonly grid?: PatchGrid;
-  /** What the tower is shown, one after the other. */
-  tiles(picture: Pixels): Promise<readonly Pixels[]>;
-  patches(tile: Pixels): Promise<TowerPicture>;
-  /** The image's rows, of those of each tile. */
+  /** What the tower is shown of its pixels, one piece after the other. */
+  readonly recipe: PictureRecipe;
+  /** The image's rows, of those of each piece. */
   join(tiles: readonly ImageRows[]): ImageRows;
 }
 

@@ -6,9 +6,8 @@
  */
 import type { ConfigReader } from "../../checkpoint/config.ts";
 import { dynamicSize, patchOrder, type SizeRule, windowOrder } from "../../images/dynamic_size.ts";
-import { type PixelScale, patchesOf } from "../../images/patches.ts";
+import type { PixelScale } from "../../images/patches.ts";
 import { type ImageSize, refuseImage } from "../../images/pixels.ts";
-import { resample } from "../../images/resample.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageRows } from "./feature_cache.ts";
 import type {
@@ -98,14 +97,13 @@ function prepare(size: ImageSize, { detail }: PrepareOptions, setting: Setting):
     refuseImage(`it becomes ${tokens * merge ** 2} patches, more than ${maxPatches}`);
   }
   const { units } = windowOrder(grid, window);
+  const order = patchOrder(units, grid.columns, merge);
   return {
     key: `up to ${rule.maxPixels} pixels`,
     text: placeholder.repeat(tokens),
     tokens,
     grid,
-    tiles: (picture) => resample(picture, wanted, "bicubic").then((tile) => [tile]),
-    patches: (tile) =>
-      patchesOf(tile, scale, { patchSide, frames, order: patchOrder(units, grid.columns, merge) }),
+    recipe: { view: { kind: "whole", size: wanted }, scale, layout: { patchSide, frames, order } },
     join: ([rows]) => inRows(rows!, units),
   };
 }

@@ -6,16 +6,9 @@
 import { Plan, type RunOptions } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import { Recorder } from "../../gpu/recorder.ts";
-import type { PatchGrid } from "../../images/patches.ts";
+import type { TowerPicture } from "../../images/patches.ts";
 import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import type { VisionTensors, VisionTower } from "./vision_tower.ts";
-
-/** What a tower sees at once. */
-export interface TowerPicture {
-  /** `[patches, patchStride]`: each by channel, row and column, normalized */
-  readonly patches: Float32Array<ArrayBuffer>;
-  readonly grid: PatchGrid;
-}
 
 export class VisionRunner {
   readonly tower: VisionTower;

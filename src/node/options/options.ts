@@ -11,6 +11,7 @@ import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
+import { IMAGE_OPTIONS } from "../media/image_options.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { DEVICE_OPTIONS } from "../ranks/device_options.ts";
 import { EXPERT_OPTIONS, EXPERT_RECORD_OPTIONS } from "../ranks/expert_options.ts";
@@ -216,6 +217,7 @@ export const ENGINE_OPTIONS = {
     group: MODEL,
   },
   ...MEMORY_OPTIONS,
+  ...IMAGE_OPTIONS,
   ...SPECULATION_OPTIONS,
   ...DEVICE_OPTIONS,
   ...EXPERT_OPTIONS,

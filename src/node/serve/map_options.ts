@@ -12,7 +12,6 @@ import { defaultDeviceMemory } from "../device/device_memory.ts";
 import { kernelTuning } from "../device/kernel_tuning.ts";
 import type { DisaggregationOptions } from "../disaggregation/disaggregation_options.ts";
 import type { FolderSource } from "../files.ts";
-import { sharpDecoder } from "../media/sharp_decoder.ts";
 import { type ChosenAttention, chooseAttention } from "../options/attention_backend.ts";
 import { tunedKernels } from "../options/engine_variables.ts";
 import { kvCacheDtype } from "../options/kv_cache_dtype.ts";
@@ -25,6 +24,7 @@ import {
 import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
 import { expertOptions, expertWarnings } from "../ranks/expert_options.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
+import { workerImageService } from "../worker_image_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
 import type { ReplaceableDevice } from "./open_model.ts";
 import type { StartReport } from "./start_report.ts";
@@ -141,7 +141,9 @@ export function servingOptions(
     jsonJump: options.jsonJump,
     grammarService: workerGrammarService,
     textService: workerTextService,
-    decodeImage: sharpDecoder,
+    imageService: workerImageService,
+    imageAlpha: options.imageAlpha,
+    imageCacheMemory: options.imageCacheMemory,
     overlapSchedule: !options.disableOverlapSchedule,
     prefixCache: !options.disableRadixCache,
     chunkedPrefix: choices.chunkedPrefix && !options.disableChunkedPrefixCache,

@@ -2,19 +2,13 @@ import { describe, expect, test } from "vitest";
 import { openImage } from "../../../src/images/decode_image.ts";
 import type { Pixels } from "../../../src/images/pixels.ts";
 import { sharpDecoder } from "../../../src/node/media/sharp_decoder.ts";
+import { hasSharp, sharpNote } from "../../support/images/has_sharp.ts";
 import { hasSharedData, sharedBytes } from "../../text/shared_data.ts";
-
-const NAME: string = "sharp";
-const hasSharp = await import(NAME).then(
-  () => true,
-  () => false,
-);
-const note = hasSharp ? "" : " (skipped: the package sharp is not installed)";
 
 const decodedOf = (name: string): Promise<Pixels> =>
   openImage(sharedBytes(`vision/images/decoded/${name.replace(".", "_")}.png`)).decode();
 
-describe.skipIf(!hasSharp || !hasSharedData)(`JPEG, WebP and GIF${note}`, () => {
+describe.skipIf(!hasSharp || !hasSharedData)(`JPEG, WebP and GIF${sharpNote}`, () => {
   test.each([
     ["lossless.webp", 0],
     ["anim.gif", 0],

@@ -83,6 +83,8 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   scheduleConservativeness: { args: ["--schedule-conservativeness", "0.25"] },
   retractionMemory: { args: ["--retraction-memory", "1000000"] },
   maxQueuedRequests: { args: ["--max-queued-requests", "9"] },
+  imageAlpha: { args: ["--image-alpha", "white"] },
+  imageCacheMemory: { args: ["--image-cache-memory", "1000000"] },
   speculativeAlgorithm: { args: ["--speculative-algorithm", "NGRAM"] },
   speculativeDraftModelPath: { args: ["--speculative-draft-model-path", "draft"] },
   speculativeDraftModelRevision: { args: ["--speculative-draft-model-revision", "v2"] },

@@ -23,27 +23,27 @@ async function refuses(server: ServingWisp, sampling_params: object): Promise<vo
   expect(status).toBe(400);
 }
 
-export async function dialect(first: ServingWisp, second: ServingWisp): Promise<void> {
+async function dialect(first: ServingWisp, second: ServingWisp): Promise<void> {
   // A list of items is a tuple only in the older drafts.
   const json_schema = '{"type":"array","items":[{"enum":["b"]}],"minItems":1,"maxItems":1}';
   expect(await textOf(first, { json_schema })).toBe('["b"]');
   await refuses(second, { json_schema });
 }
 
-export async function unknown(first: ServingWisp, second: ServingWisp): Promise<void> {
+async function unknown(first: ServingWisp, second: ServingWisp): Promise<void> {
   const json_schema = '{"enum":["b"],"enumNames":["B"]}';
   expect(await textOf(first, { json_schema })).toBe('"b"');
   await refuses(second, { json_schema });
 }
 
-export async function order(first: ServingWisp, second: ServingWisp): Promise<void> {
+async function order(first: ServingWisp, second: ServingWisp): Promise<void> {
   expect(await keyOrders((more) => textOf(second, more))).toEqual(AS_THE_SCHEMAS);
   const free = await keyOrders((more) => textOf(first, more));
   expect(free[0]).toEqual(free[1]);
 }
 
 /** Text that a pattern leaves no choice about takes a step where there are several spellings, or none. */
-export async function jump(first: ServingWisp, second: ServingWisp): Promise<void> {
+async function jump(first: ServingWisp, second: ServingWisp): Promise<void> {
   const regex = "The quick brown fox jumps over the lazy dog, or so they say[.!]";
   const forced = async (server: ServingWisp) => {
     const sampling_params = { regex, max_new_tokens: 60 };
@@ -57,4 +57,14 @@ export async function jump(first: ServingWisp, second: ServingWisp): Promise<voi
     return meta_info.forced_tokens;
   };
   expect(await forced(second)).toBeGreaterThan(await forced(first));
+}
+
+/** @param servers One that leaves the options as they are, and one that sets them. */
+export function jsonTests(servers: () => readonly [ServingWisp, ServingWisp]) {
+  return {
+    jsonDialect: () => dialect(...servers()),
+    jsonUnknown: () => unknown(...servers()),
+    jsonOrder: () => order(...servers()),
+    jsonJump: () => jump(...servers()),
+  };
 }

@@ -55,7 +55,7 @@ export function secondArguments(): readonly string[] {
     ["--chat-template", template, "--chat-family", "deepseek-v3"],
     ["--disable-activation-quantization", "--quantization-report"],
     ["--json-unknown", "refuse", "--json-order", "schema", "--disable-web-page"],
-    ["--json-jump", "retokenize"],
+    ["--json-jump", "retokenize", "--image-alpha", "white", "--image-cache-memory", "32M"],
     ["--prefill-attention-backend", "portable", "--decode-attention-backend", "portable"],
     ["--cuda-graph-max-bs", "2", "--disable-radix-cache", "--disable-chunked-prefix-cache"],
     ["--speculative-algorithm", "NGRAM", "--speculative-num-steps", "4"],

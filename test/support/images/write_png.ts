@@ -65,6 +65,19 @@ export function joinPng(
   return Uint8Array.from(Buffer.concat(parts));
 }
 
+/** The chunks of a file. */
+export function chunksOf(file: Uint8Array): readonly (readonly [string, Uint8Array])[] {
+  const bytes = Buffer.from(file);
+  const chunks: [string, Uint8Array][] = [];
+  for (let at = 8; at < bytes.length; ) {
+    const length = bytes.readUInt32BE(at);
+    const body = bytes.subarray(at + 8, at + 8 + length);
+    chunks.push([bytes.toString("latin1", at + 4, at + 8), body]);
+    at += 12 + length;
+  }
+  return chunks;
+}
+
 function passRows(
   png: WrittenPng,
   [x0, y0, dx, dy]: readonly [number, number, number, number],
