@@ -206,7 +206,9 @@ describe("a chat of piped lines", () => {
     const lines = [`/image ${files[0]}`, `/image ${files[1]}`, "/image", "What is it?", "And now?"];
     const { code, stderr } = await chat(engine, [...lines, `/save ${saved}`, "/retry"]);
     expect([code, stderr]).toEqual([0, expect.stringContaining("question: one.png, two.png")]);
-    const shownTo = engine.requests.map(({ images = [] }) => images.map((png) => [...(png as Uint8Array)].length));
+    const shownTo = engine.requests.map(({ images = [] }) =>
+      images.map((png) => [...(png as Uint8Array)].length),
+    );
     const sizes = files.map((file) => readFileSync(file).length);
     expect(shownTo).toEqual([sizes, sizes, sizes]);
     expect(engine.requests[0]!.images![1]).toEqual(new Uint8Array(readFileSync(files[1]!)));

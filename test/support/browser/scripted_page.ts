@@ -33,10 +33,12 @@ export interface ScriptedPage {
  *
  * @param scripts By file name; the page runs `main.js`.
  * @param kind Default any Chromium.
+ * @param folderOfModel Default the embedded model's.
  */
 export async function servePage(
   scripts: Readonly<Record<string, string>>,
   kind?: ChromiumKind,
+  folderOfModel = EMBEDDED_MODEL,
 ): Promise<ScriptedPage | string> {
   const browser = await launchChromium(kind);
   if (typeof browser === "string") return browser;
@@ -63,7 +65,7 @@ export async function servePage(
   rmSync(folder, { recursive: true, force: true });
   const page = await serveFiles(files);
   const headers = { "access-control-allow-origin": "*" };
-  const model = await serveFiles(filesIn(EMBEDDED_MODEL), { headers });
+  const model = await serveFiles(filesIn(folderOfModel), { headers });
   return {
     browser,
     address: `${page.url}index.html`,

@@ -10,7 +10,7 @@ import { loadImageProcessor } from "../../../src/engine/images/image_processor.t
 import type { ImageProcessor } from "../../../src/engine/images/prepared_image.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { loadText } from "../../../src/engine/load/text_model.ts";
-import type { GenerationRequest } from "../../../src/generation.ts";
+import type { GenerationEngine, GenerationRequest } from "../../../src/generation.ts";
 import { openImage } from "../../../src/images/decode_image.ts";
 import type { Pixels } from "../../../src/images/pixels.ts";
 import type { PromptLogprobs } from "../../../src/logprobs.ts";
@@ -73,7 +73,10 @@ export interface VisionAnswer {
 }
 
 /** The whole answer to one request. */
-export async function see(engine: Engine, request: GenerationRequest): Promise<VisionAnswer> {
+export async function see(
+  engine: GenerationEngine,
+  request: GenerationRequest,
+): Promise<VisionAnswer> {
   const prompt: PromptLogprobs[] = [];
   const tokens: number[] = [];
   const logprobs: (number | null)[] = [];

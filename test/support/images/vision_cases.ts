@@ -23,12 +23,16 @@ export interface VisionCase {
 
 /** Those with keys and values in f32 that an engine without options of its own answers alike. */
 export function visionCases(model: VisionModel): readonly VisionCase[] {
-  const { cases } = sharedJson<{ cases: readonly VisionCase[] }>(
-    `vision/golden/${model}.w.f32kv.json`,
-  );
   // Alpha is dropped, and a processor is as its files have it.
-  return cases.filter(({ name }) => name !== "rgba_white" && name !== "max_pixels");
+  return allCases(model).filter(({ name }) => name !== "rgba_white" && name !== "max_pixels");
 }
+
+/** That of a picture that lies on white. */
+export const whiteCase = (model: VisionModel): VisionCase =>
+  allCases(model).find(({ name }) => name === "rgba_white")!;
+
+const allCases = (model: VisionModel) =>
+  sharedJson<{ cases: readonly VisionCase[] }>(`vision/golden/${model}.w.f32kv.json`).cases;
 
 export function visionRequest({ name, messages, images }: VisionCase): GenerationRequest {
   return {
