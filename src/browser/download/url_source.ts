@@ -29,6 +29,9 @@ export const TEXT_FILES = [
   "tokenizer_config.json",
   "generation_config.json",
   "chat_template.jinja",
+  "chat_template.json",
+  // Of models that read images.
+  ...["preprocessor_config.json", "processor_config.json"],
   INDEX_FILE,
 ];
 
