@@ -8,6 +8,7 @@ import type { WeightSource } from "../checkpoint/source.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { AttentionFacts, ModelFacts } from "../models/model.ts";
 import type { DraftReport } from "./draft_model/inspect_draft.ts";
+import type { VisionBytes } from "./load/memory_budget.ts";
 import type { Fit, ParameterCount } from "./load/sizing.ts";
 
 export interface InspectOptions {
@@ -50,6 +51,8 @@ export interface CheckpointReport {
   readonly tiedEmbeddings: boolean;
   /** Layers that predict the token after the next, which `speculation` can draft with; 0 for none. */
   readonly draftLayers: number;
+  /** What a vision tower takes of the weights, and for its largest picture; absent without one. */
+  readonly vision?: VisionBytes;
   /** As published; `method` is "none" for plain weights. */
   readonly quantization: Quantization;
   readonly parameters: ParameterCount;

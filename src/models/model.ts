@@ -75,6 +75,8 @@ export interface Model {
   asDraft(): DraftNetwork;
   /** Makes rows of pictures; absent in models of text alone. */
   readonly vision?: VisionTower;
+  /** Bytes of the weights that it has for them. */
+  readonly visionWeightBytes?: number;
 }
 
 /**

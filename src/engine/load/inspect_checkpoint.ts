@@ -33,7 +33,7 @@ import type {
 } from "../checkpoint_report.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
 import { type DraftReport, inspectDraft } from "../draft_model/inspect_draft.ts";
-import { MIN_CONTEXT } from "./memory_budget.ts";
+import { MIN_CONTEXT, type VisionBytes } from "./memory_budget.ts";
 import {
   configFormats,
   countParameters,
@@ -105,6 +105,7 @@ export async function inspectCheckpoint(
       fp8: perToken("fp8_e4m3"),
     },
     ...(draft && { draft }),
+    ...(published.vision && { vision: published.vision }),
     demand,
     weights: weightsOf(published, definition, { demand, options, tokenBytes, draft }),
   };
@@ -192,6 +193,7 @@ async function open(source: WeightSource): Promise<Checkpoint | CheckpointError>
 
 interface Published {
   readonly gpuBytes: number | undefined;
+  readonly vision: VisionBytes | undefined;
   readonly problem: string | undefined;
   /** Names of the tensors that the model reads. */
   readonly wanted: ReadonlySet<string>;
@@ -214,15 +216,17 @@ function publish(
   const matrix = [...(tensors ?? [])].find(([name]) => name.endsWith("_proj.weight"))?.[1];
   const uploads = uploadTargets(quantization, matrix?.dtype ?? plain);
   let gpuBytes: number | undefined;
+  let vision: VisionBytes | undefined;
   let wanted: ReadonlySet<string> = new Set();
   try {
-    const { model, weightBytes } = layOut(definition, formats());
+    const { model, weightBytes, vision: seen } = layOut(definition, formats());
     gpuBytes = weightBytes;
+    vision = seen;
     wanted = new Set(model.specs.map(({ name }) => name));
     checkpoint?.check(model.specs, { ignored: (name) => model.ignores(name) });
-    return { gpuBytes, problem: undefined, wanted, formats, uploads };
+    return { gpuBytes, vision, problem: undefined, wanted, formats, uploads };
   } catch (error) {
-    return { gpuBytes, problem: problemOf(error), wanted, formats, uploads };
+    return { gpuBytes, vision, problem: problemOf(error), wanted, formats, uploads };
   }
 }
 
@@ -270,7 +274,7 @@ async function missingFiles(source: WeightSource): Promise<readonly string[]> {
 }
 
 function weightsOf(
-  { gpuBytes, problem, formats, uploads }: Published,
+  { gpuBytes, vision, problem, formats, uploads }: Published,
   definition: ModelDefinition,
   {
     demand,
@@ -291,6 +295,7 @@ function weightsOf(
       deviceMemory,
       fit: devicesFor({
         weightBytes: weightBytes + (draft?.gpuBytes ?? 0),
+        fixedBytes: vision?.activationBytes ?? 0,
         bytesPerToken: tokenBytes,
         tokens: contextLength * concurrency,
         deviceMemory,

@@ -11,6 +11,8 @@ import {
   PADDING_SLOTS,
 } from "../../cache/kv_cache.ts";
 import { DeviceError } from "../../errors.ts";
+import type { DeviceMemory } from "../../gpu/memory.ts";
+import type { Model } from "../../models/model.ts";
 import { maxPrefillKeys, type PrefillWorkspace, prefillCapacity } from "./prefill_workspace.ts";
 
 /** Tokens of the shortest sequence: one of a prompt and one of a completion. */
@@ -25,6 +27,8 @@ export interface MemoryBudget {
   readonly weightBytes: number;
   /** What a model that drafts takes of the weights and of the cache; absent without one. */
   readonly draft?: { readonly weightBytes: number; readonly cacheBytes: number };
+  /** What a vision tower takes of the weights, and for its largest picture; absent without one. */
+  readonly vision?: VisionBytes;
   /** Cached entries that prompt attention expands at once, and the bytes that takes; 0 for none. */
   readonly prefillCapacity: number;
   readonly workspaceBytes: number;
@@ -32,6 +36,29 @@ export interface MemoryBudget {
   /** Slots of the cache, a multiple of the page size. */
   readonly cacheTokens: number;
   readonly bytesPerToken: number;
+}
+
+export interface VisionBytes {
+  readonly weightBytes: number;
+  readonly activationBytes: number;
+}
+
+/**
+ * What a model takes that is laid out in a ledger.
+ *
+ * @returns Undefined where it sees no pictures.
+ */
+export function visionBytes(
+  { vision, visionWeightBytes = 0 }: Pick<Model, "vision" | "visionWeightBytes">,
+  ledger: DeviceMemory,
+): VisionBytes | undefined {
+  if (vision === undefined) return undefined;
+  const [weights, activations] = [ledger.bytes("weights"), ledger.bytes("activations")];
+  vision.allocate();
+  return {
+    weightBytes: visionWeightBytes + ledger.bytes("weights") - weights,
+    activationBytes: ledger.bytes("activations") - activations,
+  };
 }
 
 export interface MemoryBudgetOptions {
@@ -45,6 +72,7 @@ export interface MemoryBudgetOptions {
   readonly cache: KvCacheShape;
   /** The model that drafts beside the other. */
   readonly draft?: { readonly weightBytes: number; readonly cacheShape: KvCacheShape } | undefined;
+  readonly vision?: VisionBytes | undefined;
   readonly pageSize: number;
   /** Slots wanted at most. */
   readonly wantedTokens: number;
@@ -56,14 +84,17 @@ export interface MemoryBudgetOptions {
 
 /** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
 export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
-  const { deviceMemory, memFractionStatic, draft, pageSize } = options;
+  const { deviceMemory, memFractionStatic, draft, vision, pageSize } = options;
   const weightBytes = options.weightBytes + (draft?.weightBytes ?? 0);
   const { wantedTokens, wantedIsGiven, maxTensorBytes } = options;
   const budget = Math.floor(deviceMemory * memFractionStatic);
   const share = `${memFractionStatic} of ${megabytes(deviceMemory)}`;
-  if (weightBytes > budget) {
+  const pictureBytes = vision?.activationBytes ?? 0;
+  const fixedBytes = weightBytes + pictureBytes;
+  const pictures = pictureBytes > 0 ? ` and pictures ${megabytes(pictureBytes)}` : "";
+  if (fixedBytes > budget) {
     throw new DeviceError(
-      `Cannot load the model: its weights take ${megabytes(weightBytes)}, but only ` +
+      `Cannot load the model: its weights take ${megabytes(weightBytes)}${pictures}, but only ` +
         `${megabytes(budget)} (${share}) may be used; raise --device-memory or --mem-fraction-static`,
     );
   }
@@ -71,10 +102,10 @@ export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
   const bound = Math.floor(maxTensorBytes / widestEntry(options));
   const pagesWanted = Math.ceil(wantedTokens / pageSize);
   const { capacity, workspaceBytes } = budgetWorkspace(options, {
-    leftBytes: budget - weightBytes,
+    leftBytes: budget - fixedBytes,
     cacheSlots: pagesWanted * pageSize + PADDING_SLOTS,
   });
-  const room = Math.max(budget - weightBytes - workspaceBytes, 0);
+  const room = Math.max(budget - fixedBytes - workspaceBytes, 0);
   const fits = Math.max(Math.min(Math.floor(room / perToken), bound) - PADDING_SLOTS, 0);
   const pages = Math.min(pagesWanted, Math.floor(fits / pageSize));
   if (pages * pageSize < MIN_CONTEXT || (wantedIsGiven && pages < pagesWanted)) {
@@ -82,7 +113,7 @@ export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
     const reason =
       fits === bound - PADDING_SLOTS
         ? `the ${megabytes(maxTensorBytes)} that this adapter binds at once hold a layer's keys and values for ${fits}`
-        : `beside weights of ${megabytes(weightBytes)}${and} there is room for ${fits} (${share})`;
+        : `beside weights of ${megabytes(weightBytes)}${pictures}${and} there is room for ${fits} (${share})`;
     throw new DeviceError(
       `Cannot cache ${pagesWanted * pageSize} tokens of ${perToken} bytes: ${reason}`,
     );
@@ -98,6 +129,7 @@ export function budgetMemory(options: MemoryBudgetOptions): MemoryBudget {
     cacheBytes: slots * perToken,
     cacheTokens,
     bytesPerToken: perToken,
+    ...(vision && { vision }),
     ...(draft && {
       draft: {
         weightBytes: draft.weightBytes,

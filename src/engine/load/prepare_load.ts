@@ -37,7 +37,12 @@ import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
 import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
 import { defineModel } from "./define_model.ts";
 import type { LoadOptions } from "./load_options.ts";
-import { budgetMemory, type MemoryBudget, type MemoryBudgetOptions } from "./memory_budget.ts";
+import {
+  budgetMemory,
+  type MemoryBudget,
+  type MemoryBudgetOptions,
+  visionBytes,
+} from "./memory_budget.ts";
 import { type StartSizes, startSizes } from "./start_sizes.ts";
 
 /** Where a model is laid out. */
@@ -112,12 +117,13 @@ export async function prepareLoad(
   const layout = orderOf(tuning);
   const ledger = { memory: counting, layout, formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
+  const vision = visionBytes(measured, counting);
   const weightBytes = counting.bytes("weights");
   const draft = opened && prepareDraft(opened, definition, { ...modelOptions, layout }, limits);
 
   const cacheShape = kvCacheShape(shape, options.cacheDtype, modelOptions.drafts);
   const fitted = { shape, options, oneForm, maxTensorBytes, maxDrafts };
-  const counted = { ...widest, weightBytes, cache: cacheShape, draft };
+  const counted = { ...widest, weightBytes, cache: cacheShape, draft, vision };
   const memoryBudget = budgetModel(fitted, counted);
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const sizes = {
@@ -304,7 +310,7 @@ interface FittedModel {
 /** @throws {DeviceError} with figures, when the weights do not fit or leave no room for a page. */
 function budgetModel(
   { shape, options, oneForm, maxTensorBytes }: FittedModel,
-  counted: Pick<MemoryBudgetOptions, "weightBytes" | "cache" | "draft"> &
+  counted: Pick<MemoryBudgetOptions, "weightBytes" | "cache" | "draft" | "vision"> &
     Pick<ModelShape, "expandedEntry">,
 ): MemoryBudget {
   const { maxTotalTokens, maxRunningRequests, contextLength } = options;

@@ -17,7 +17,7 @@ import { DeviceMemory } from "../../gpu/memory.ts";
 import { MatrixFormats, type TensorFacts } from "../../layers/weights/matrix_format.ts";
 import type { AttentionFacts, Model, ModelDefinition } from "../../models/model.ts";
 import { ListedModules } from "./listed_modules.ts";
-import { MIN_CONTEXT } from "./memory_budget.ts";
+import { MIN_CONTEXT, type VisionBytes, visionBytes } from "./memory_budget.ts";
 
 /** Forms in which weights of one shape are published. */
 export const WEIGHT_TYPES = ["fp8", "bf16", "awq", "int8"] as const;
@@ -43,7 +43,11 @@ const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 export function layOut(
   definition: ModelDefinition,
   formats: MatrixFormats,
-): { readonly model: Model; readonly weightBytes: number } {
+): {
+  readonly model: Model;
+  readonly weightBytes: number;
+  readonly vision: VisionBytes | undefined;
+} {
   const memory = new DeviceMemory({
     maxBufferSize: NO_LIMIT,
     maxStorageBufferBindingSize: NO_LIMIT,
@@ -61,7 +65,8 @@ export function layOut(
     prefillCapacity: 0,
     quantizeActivations: true,
   });
-  return { model, weightBytes: memory.bytes("weights") };
+  const vision = visionBytes(model, memory);
+  return { model, weightBytes: memory.bytes("weights"), vision };
 }
 
 /** Counts numbers, not the words they are packed in. Tied embeddings count once. */
@@ -177,6 +182,8 @@ function isProjection(name: string): boolean {
 
 export interface FitRequest {
   readonly weightBytes: number;
+  /** What each device has beside them, and beside the cache. Default 0. */
+  readonly fixedBytes?: number;
   /** Bytes of one token's keys and values in all layers. */
   readonly bytesPerToken: number;
   /** Tokens to be cached at the same time. */
@@ -205,11 +212,13 @@ export interface Fit {
  * by sequences (data-parallel attention).
  */
 export function devicesFor(request: FitRequest): Fit | undefined {
-  const { weightBytes, bytesPerToken, tokens, attention } = request;
+  const { weightBytes, fixedBytes = 0, bytesPerToken, tokens, attention } = request;
   const budget = Math.floor(request.deviceMemory * request.memFractionStatic);
   for (let devices = 1; attention.heads % devices === 0; devices *= 2) {
     const shares = attention.kind === "gqa" ? Math.min(devices, attention.kvHeads) : devices;
-    const room = Math.floor(((budget - weightBytes / devices) * shares) / bytesPerToken);
+    const room = Math.floor(
+      ((budget - weightBytes / devices - fixedBytes) * shares) / bytesPerToken,
+    );
     if (room >= tokens) {
       return { devices, nodes: Math.ceil(devices / NODE_DEVICES), cacheTokens: room };
     }

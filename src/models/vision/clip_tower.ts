@@ -17,7 +17,7 @@ import type { LayerContext } from "../../layers/layer_context.ts";
 import type { Linear } from "../../layers/linear.ts";
 import { type VectorWeight, vectorWeight } from "../../layers/weights/vector_weight.ts";
 import { CLIP_LAYER, VisionLayer } from "./vision_layer.ts";
-import { allocateVisionRows, type VisionRows } from "./vision_rows.ts";
+import { allocateVisionRows } from "./vision_rows.ts";
 import { patchesASide, type SquareShape } from "./vision_shape.ts";
 import {
   shapedSpecs,
@@ -50,6 +50,8 @@ export interface ClipNames {
 /** Rows that a picture becomes. */
 export const clipRows = (shape: ClipShape): number =>
   patchesASide(shape) ** 2 + (shape.keepsClass ? 1 : 0);
+
+type ClipMemory = ReturnType<ClipTower["allocate"]>;
 
 export class ClipTower implements VisionTower {
   readonly specs: readonly WeightSpec[];
@@ -99,11 +101,31 @@ export class ClipTower implements VisionTower {
     ];
   }
 
+  allocate() {
+    const { patchSide, textSize } = this.#shape;
+    const patches = patchesASide(this.#shape) ** 2;
+    const count = patches + 1;
+    const patchStride = strideOf(3 * patchSide ** 2);
+    const featureStride = strideOf(textSize);
+    const allocate = (elements: number, label: string) =>
+      this.#memory.allocate("activations", elements * 4, label);
+    return {
+      count,
+      patchStride,
+      featureStride,
+      rows: allocateVisionRows(this.#memory, this.#shape, count),
+      ...wholePicture(this.#memory, count),
+      patches: allocate(patches * patchStride, "patches"),
+      projected: allocate(this.maxRows * featureStride, "projected rows"),
+      features: allocate(this.maxRows * featureStride, "features"),
+    };
+  }
+
   compile(plan: Plan<Step>): VisionTensors {
-    const count = patchesASide(this.#shape) ** 2 + 1;
-    const rows = allocateVisionRows(this.#memory, this.#shape, count);
-    const embedded = this.#embed(plan, rows);
-    const { items, attention } = wholePicture(this.#memory, count);
+    const memory = this.allocate();
+    const { count, rows, items, attention, patches, patchStride } = memory;
+    const { features, featureStride } = memory;
+    this.#embed(plan, memory);
     let pending: Tensor | undefined;
     let name = "vision.pre_norm";
     this.#layers.forEach((one, i) => {
@@ -112,18 +134,17 @@ export class ClipTower implements VisionTower {
       pending = one.compile(plan, { rows, pending, ...looks });
       name = `${layer}.out`;
     });
-    const projected = this.#project(plan, { ...rows, pending: pending!, count });
+    this.#project(plan, { ...memory, pending: pending! });
     const sizes = { patches: count, rows: this.maxRows };
-    return { ...embedded, ...projected, begin: () => sizes };
+    return { patches, patchStride, features, featureStride, begin: () => sizes };
   }
 
   /** From patches to the residual stream. */
-  #embed(plan: Plan<Step>, { hidden, output }: VisionRows) {
+  #embed(plan: Plan<Step>, { rows, patches, patchStride, count: all }: ClipMemory): void {
     const { recorder } = plan;
-    const { hiddenSize: cols, normEps: eps, patchSide } = this.#shape;
-    const count = patchesASide(this.#shape) ** 2;
-    const patchStride = strideOf(3 * patchSide ** 2);
-    const patches = this.#memory.allocate("activations", count * patchStride * 4, "patches");
+    const { hidden, output } = rows;
+    const { hiddenSize: cols, normEps: eps } = this.#shape;
+    const count = all - 1;
     const embed = this.#patches.bind(recorder, {
       x: patches,
       xStride: patchStride,
@@ -141,25 +162,22 @@ export class ClipTower implements VisionTower {
     plan.tap("vision.patch_embed", { buffer, offset: offset + cols * 4, size: size - cols * 4 });
     plan.add((step) => norm(step.rows));
     plan.tap("vision.embeddings", output);
-    return { patches, patchStride };
   }
 
   #project(
     plan: Plan<Step>,
     {
-      hidden,
+      rows,
       pending,
-      normed: selected,
       count,
-    }: VisionRows & { readonly pending: Tensor; readonly count: number },
-  ) {
+      projected: inner,
+      features,
+      featureStride,
+    }: ClipMemory & { readonly pending: Tensor },
+  ): void {
     const { recorder } = plan;
-    const { hiddenSize: cols, textSize, keepsClass } = this.#shape;
-    const featureStride = strideOf(textSize);
-    const allocate = (label: string) =>
-      this.#memory.allocate("activations", this.maxRows * featureStride * 4, label);
-    const inner = allocate("projected rows");
-    const features = allocate("features");
+    const { hidden, normed: selected } = rows;
+    const { hiddenSize: cols, keepsClass } = this.#shape;
     const sizes = { rows: count, cols, firstRow: keepsClass ? 0 : 1 };
     const take = takeSums(recorder, { x: hidden, addend: pending, out: selected, ...sizes });
     const phase = "decode";
@@ -188,6 +206,5 @@ export class ClipTower implements VisionTower {
       lower(this.maxRows);
     });
     plan.tap("projector.out", features);
-    return { features, featureStride };
   }
 }

@@ -65,19 +65,29 @@ export class DeepseekTower implements VisionTower {
     ];
   }
 
+  allocate() {
+    const { hiddenSize, merge, textSize } = this.#shape;
+    const tokens = rowsASide(this.#shape) ** 2;
+    const featureStride = strideOf(textSize);
+    const allocate = (elements: number, label: string) =>
+      this.#memory.allocate("activations", elements * 4, label);
+    return {
+      encoder: this.#encoder.allocate(),
+      merged: allocate(tokens * merge ** 2 * hiddenSize, "merged patches"),
+      inner: allocate(tokens * featureStride, "projected rows"),
+      features: allocate(this.maxRows * featureStride, "features"),
+      featureStride,
+    };
+  }
+
   compile(plan: Plan<Step>): VisionTensors {
     const { recorder } = plan;
     const { hiddenSize: cols, merge: scale, textSize } = this.#shape;
     const side = patchesASide(this.#shape);
     const tokens = rowsASide(this.#shape) ** 2;
     const width = scale ** 2 * cols;
-    const featureStride = strideOf(textSize);
-    const allocate = (elements: number, label: string) =>
-      this.#memory.allocate("activations", elements * 4, label);
-    const { normed, patches, patchStride } = this.#encoder.compile(plan, "vision.norm");
-    const merged = allocate(tokens * width, "merged patches");
-    const inner = allocate(tokens * featureStride, "projected rows");
-    const features = allocate(this.maxRows * featureStride, "features");
+    const { encoder, merged, inner, features, featureStride } = this.allocate();
+    const { normed, patches, patchStride } = this.#encoder.compile(plan, encoder, "vision.norm");
     const squares = { x: normed, out: merged, cols, side, scale, outermost: "columns" } as const;
     const shuffle = pixelShuffle(recorder, squares);
     const [first, second] = this.#projector;

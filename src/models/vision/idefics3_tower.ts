@@ -52,16 +52,25 @@ export class Idefics3Tower implements VisionTower {
     this.specs = [...this.#encoder.specs, ...this.#projector.specs];
   }
 
-  compile(plan: Plan<Step>): VisionTensors {
-    const { recorder } = plan;
-    const { hiddenSize: cols, shuffle: scale, textSize } = this.#shape;
-    const side = patchesASide(this.#shape);
+  allocate() {
+    const { hiddenSize, textSize } = this.#shape;
     const allocate = (elements: number, label: string) =>
       this.#memory.allocate("activations", elements * 4, label);
-    const encoded = this.#encoder.compile(plan, "vision.post_norm");
     const featureStride = strideOf(textSize);
-    const shuffled = allocate(side ** 2 * cols, "shuffled patches");
-    const features = allocate(this.maxRows * featureStride, "features");
+    return {
+      encoder: this.#encoder.allocate(),
+      shuffled: allocate(patchesASide(this.#shape) ** 2 * hiddenSize, "shuffled patches"),
+      features: allocate(this.maxRows * featureStride, "features"),
+      featureStride,
+    };
+  }
+
+  compile(plan: Plan<Step>): VisionTensors {
+    const { recorder } = plan;
+    const { hiddenSize: cols, shuffle: scale } = this.#shape;
+    const side = patchesASide(this.#shape);
+    const { encoder, shuffled, features, featureStride } = this.allocate();
+    const encoded = this.#encoder.compile(plan, encoder, "vision.post_norm");
     const shuffle = pixelShuffle(recorder, { x: encoded.normed, out: shuffled, cols, side, scale });
     const project = this.#projector.bind(recorder, {
       x: shuffled,

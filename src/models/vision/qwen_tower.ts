@@ -24,7 +24,7 @@ import type { Step } from "../../layers/batch.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import type { Linear } from "../../layers/linear.ts";
 import { type LayerForm, VisionLayer } from "./vision_layer.ts";
-import { allocateVisionRows, type VisionRows } from "./vision_rows.ts";
+import { allocateVisionRows } from "./vision_rows.ts";
 import type { VisionShape } from "./vision_shape.ts";
 import { shapedSpecs, strideOf, type VisionTensors, type VisionTower } from "./vision_tower.ts";
 import {
@@ -108,18 +108,30 @@ export class QwenTower implements VisionTower {
     ];
   }
 
-  compile(plan: Plan<Step>): VisionTensors {
-    const { recorder } = plan;
-    const { hiddenSize, maxPatches, patchSide, frames, heads, wholeLayers } = this.#shape;
-    const headDim = hiddenSize / heads;
-    const rows = allocateVisionRows(this.#memory, this.#shape, maxPatches);
+  allocate() {
+    const { hiddenSize, maxPatches, patchSide, frames, heads, merge, textSize } = this.#shape;
     const patchStride = strideOfPatch({ patchSide, frames });
+    const featureStride = strideOf(textSize);
     const allocate = (elements: number, label: string) =>
       this.#memory.allocate("activations", elements * 4, label);
-    const patches = allocate(maxPatches * patchStride, "patches");
-    const turns = allocate(maxPatches * headDim, "turns of patches");
-    // A window of one unit has an item; so has a run of patches that see all.
-    const items = allocate(2 * maxPatches * ATTENTION_ITEM_WORDS, "attention items");
+    return {
+      rows: allocateVisionRows(this.#memory, this.#shape, maxPatches),
+      patches: allocate(maxPatches * patchStride, "patches"),
+      patchStride,
+      turns: allocate((maxPatches * hiddenSize) / heads, "turns of patches"),
+      // A window of one unit has an item; so has a run of patches that see all.
+      items: allocate(2 * maxPatches * ATTENTION_ITEM_WORDS, "attention items"),
+      inner: allocate(this.maxRows * merge ** 2 * hiddenSize, "merged patches"),
+      features: allocate(this.maxRows * featureStride, "features"),
+      featureStride,
+    };
+  }
+
+  compile(plan: Plan<Step>): VisionTensors {
+    const { recorder } = plan;
+    const { hiddenSize, wholeLayers } = this.#shape;
+    const memory = this.allocate();
+    const { rows, patches, patchStride, turns, items, features, featureStride } = memory;
     const sizes: Sizes = { units: 0, windowed: NO_ITEMS, whole: NO_ITEMS };
     const embed = this.#patches.bind(recorder, {
       x: patches,
@@ -137,34 +149,32 @@ export class QwenTower implements VisionTower {
       pending = one.compile(plan, { rows, pending, name, layer, items, attention, turns });
       name = `${layer}.out`;
     });
-    const merged = this.#merge(plan, { ...rows, pending: pending!, name, sizes });
+    this.#merge(plan, { ...memory, pending: pending!, name, sizes });
     const begin = (grid: PatchGrid) => this.#begin(grid, { turns, items, sizes });
-    return { patches, patchStride, ...merged, begin };
+    return { patches, patchStride, features, featureStride, begin };
   }
 
   /** From patches to rows of units. */
   #merge(
     plan: Plan<Step>,
     {
-      hidden,
-      normed,
+      rows,
+      inner,
+      features,
+      featureStride,
       pending,
       name,
       sizes,
-    }: VisionRows & {
+    }: ReturnType<QwenTower["allocate"]> & {
       readonly pending: Tensor;
       readonly name: string;
       readonly sizes: Readonly<Sizes>;
     },
-  ) {
+  ): void {
     const { recorder } = plan;
-    const { hiddenSize: cols, normEps: eps, merge, textSize } = this.#shape;
+    const { hidden, normed } = rows;
+    const { hiddenSize: cols, normEps: eps, merge } = this.#shape;
     const width = merge ** 2 * cols;
-    const featureStride = strideOf(textSize);
-    const allocate = (stride: number, label: string) =>
-      this.#memory.allocate("activations", this.maxRows * stride * 4, label);
-    const inner = allocate(width, "merged patches");
-    const features = allocate(featureStride, "features");
     const addend = pending;
     const norm = bindNorm(recorder, this.#norm, { x: hidden, addend, out: normed, cols, eps });
     const [first, second] = this.#merger;
@@ -183,7 +193,6 @@ export class QwenTower implements VisionTower {
       lower(sizes.units);
     });
     plan.tap("projector.out", features);
-    return { features, featureStride };
   }
 
   #begin(

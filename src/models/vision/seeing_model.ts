@@ -55,7 +55,10 @@ export function createSeeing(
   const { formats } = options;
   const storedName = (name: string) => respelled(name, spellings);
   const text = definition.create({ ...options, formats: formats.renamed(storedName) });
+  const { memory } = options;
+  const textBytes = memory.bytes("weights");
   const tower = createTower({ ...options, communicator: ONE_RANK });
+  const visionWeightBytes = memory.bytes("weights") - textBytes;
   return {
     specs: [
       ...text.specs.map((spec) => ({ ...spec, name: storedName(spec.name) })),
@@ -73,6 +76,7 @@ export function createSeeing(
     compile: (plan, tensors) => text.compile(plan, tensors),
     asDraft: () => text.asDraft(),
     vision: tower,
+    visionWeightBytes,
   };
 }
 

@@ -71,6 +71,8 @@ export interface EncodedPicture {
   readonly normed: Tensor;
 }
 
+type EncoderMemory = ReturnType<SiglipEncoder["allocate"]>;
+
 export class SiglipEncoder {
   readonly specs: readonly WeightSpec[];
   readonly #shape: SquareShape;
@@ -102,16 +104,23 @@ export class SiglipEncoder {
     ];
   }
 
-  /** @param last What the encoder's output is to those who look on. */
-  compile(plan: Plan<Step>, last: string): EncodedPicture {
-    const { recorder } = plan;
-    const { hiddenSize: cols, normEps: eps, patchSide } = this.#shape;
+  allocate() {
     const count = patchesASide(this.#shape) ** 2;
-    const rows = allocateVisionRows(this.#memory, this.#shape, count);
+    const patchStride = strideOf(3 * this.#shape.patchSide ** 2);
+    return {
+      rows: allocateVisionRows(this.#memory, this.#shape, count),
+      ...wholePicture(this.#memory, count),
+      patchStride,
+      patches: this.#memory.allocate("activations", count * patchStride * 4, "patches"),
+    };
+  }
+
+  /** @param last What the encoder's output is to those who look on. */
+  compile(plan: Plan<Step>, memory: EncoderMemory, last: string): EncodedPicture {
+    const { recorder } = plan;
+    const { hiddenSize: cols, normEps: eps } = this.#shape;
+    const { rows, items, attention, patches, patchStride } = memory;
     const { hidden, normed } = rows;
-    const { items, attention } = wholePicture(this.#memory, count);
-    const patchStride = strideOf(3 * patchSide ** 2);
-    const patches = this.#memory.allocate("activations", count * patchStride * 4, "patches");
     const embed = this.#patches.bind(recorder, {
       x: patches,
       xStride: patchStride,

@@ -19,6 +19,8 @@ export interface VisionTower {
   readonly textSize: number;
   /** Rows that one picture becomes at most. */
   readonly maxRows: number;
+  /** Takes the working memory that `compile` takes: in memory without a device, it is counted. */
+  allocate(): object;
   /** Appends the launches for one picture. */
   compile(plan: Plan<Step>): VisionTensors;
 }

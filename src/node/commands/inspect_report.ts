@@ -61,6 +61,7 @@ function factsOf(report: CheckpointReport): (readonly [label: string, value: str
       `${count(cache.bf16)} bytes per token (${count(cache.fp8)} in FP8, ${count(cache.f32)} in f32)`,
     ],
     ...draftOf(report),
+    ...visionOf(report),
     ...state,
   ];
 }
@@ -74,6 +75,13 @@ function draftOf({ draft }: CheckpointReport): (readonly [label: string, value: 
   const { name, algorithm, architecture, gpuBytes, cacheBytesPerToken: cache } = draft;
   const sizes = `${megabytes(gpuBytes)} of weights, ${count(cache.bf16)} bytes of cache per token`;
   return [["Draft model", `${name} (${algorithm}, ${architecture}): ${sizes}`]];
+}
+
+function visionOf({ vision }: CheckpointReport): (readonly [label: string, value: string])[] {
+  if (vision === undefined) return [];
+  const { weightBytes, activationBytes } = vision;
+  const sizes = `${megabytes(weightBytes)} of the weights, ${megabytes(activationBytes)} for a picture`;
+  return [["Vision tower", sizes]];
 }
 
 function attentionOf({ attention }: CheckpointReport): string {

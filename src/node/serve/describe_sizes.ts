@@ -10,14 +10,16 @@ import type { Unshared } from "../../layers/ranks/unshared.ts";
 /** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
 export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = sizes;
-  const { prefillCapacity, workspaceBytes } = sizes;
+  const { prefillCapacity, workspaceBytes, vision } = sizes;
+  const pictures =
+    vision === undefined ? "" : `, ${megabytes(vision.activationBytes)} for pictures`;
   const workspace =
     prefillCapacity === 0
       ? ""
       : `, ${megabytes(workspaceBytes)} to expand ${prefillCapacity} tokens of prompts at once`;
   return [
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
-      `${cacheTokens} tokens${workspace}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+      `${cacheTokens} tokens${workspace}${pictures}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
     describeStep(sizes.step, chunkedPrefillSize),
   ];
 }

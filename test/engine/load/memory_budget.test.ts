@@ -38,6 +38,14 @@ test.each([
   });
 });
 
+test("budgetMemory keeps room for a picture beside weights and cache", () => {
+  const vision = { weightBytes: 400, activationBytes: 2000 };
+  const budget = budgetMemory({ ...OPTIONS, vision });
+  expect(budget).toMatchObject({ cacheTokens: 40, weightBytes: 1000, vision });
+  const full = () => budgetMemory({ ...OPTIONS, vision: { ...vision, activationBytes: 10_300 } });
+  expect(full).toThrow(/its weights take 0\.0 MiB and pictures 0\.0 MiB, but only/);
+});
+
 test.each([
   ["weights", { weightBytes: 12_000 }, "its weights take"],
   ["more tokens than memory holds", { wantedIsGiven: true }, "there is room for 50"],

@@ -37,7 +37,7 @@ export const LLAVA_1_5 = {
   vocab_size: 32064,
 };
 
-const QWEN_TEXT = {
+export const QWEN_TEXT = {
   attention_dropout: 0,
   bos_token_id: 151643,
   eos_token_id: 151645,
