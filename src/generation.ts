@@ -136,6 +136,8 @@ export interface GenerationChunk {
   /** On the chunk of the first token, when they were asked for. */
   readonly promptLogprobs?: readonly PromptLogprobs[];
   readonly promptTokens: number;
+  /** Those of them that are rows of images. Default 0. */
+  readonly imageTokens?: number;
   /** Completion tokens so far, this chunk's included. */
   readonly completionTokens: number;
   /** Prompt tokens that were found in the prefix cache. */

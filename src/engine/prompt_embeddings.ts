@@ -22,15 +22,18 @@ export class PromptEmbeddings {
   #rows: readonly (Float32Array | undefined)[];
   /** Where its rows stand, of images that lie in rows and columns; absent where a row has its number alone. */
   readonly places: RopePlaces | undefined;
+  /** How many of the rows are images'. */
+  readonly imageTokens: number;
 
   private constructor(
     rows: readonly (Float32Array | undefined)[],
     ids: readonly number[],
-    places?: RopePlaces | undefined,
+    { places, imageTokens = 0 }: Partial<Pick<PromptEmbeddings, "places" | "imageTokens">> = {},
   ) {
     this.#rows = rows;
     this.ids = ids;
     this.places = places;
+    this.imageTokens = imageTokens;
   }
 
   /**
@@ -86,12 +89,12 @@ export class PromptEmbeddings {
       throw new Error(`Cannot place rows of images: ${next} places are for ${given.rows.length}`);
     }
     const places = grids.length > 0 ? new ImagePlaces(images.starts, grids) : undefined;
-    return new PromptEmbeddings(placed, ids, places);
+    return new PromptEmbeddings(placed, ids, { places, imageTokens: next });
   }
 
   /** The same rows for another sequence, which releases its own. */
   share(): PromptEmbeddings {
-    return new PromptEmbeddings(this.#rows, this.ids, this.places);
+    return new PromptEmbeddings(this.#rows, this.ids, this);
   }
 
   /** The row of a position; undefined where the prompt has a token, and behind it. */

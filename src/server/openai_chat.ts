@@ -45,8 +45,12 @@ export interface ChatCompletionUsage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly total_tokens: number;
-  /** Absent where nothing was cached. */
-  readonly prompt_tokens_details?: { readonly cached_tokens: number };
+  /** Absent where nothing was cached and nothing shown. */
+  readonly prompt_tokens_details?: {
+    readonly cached_tokens?: number;
+    /** Rows of images. */
+    readonly image_tokens?: number;
+  };
   /** Absent where no thoughts are told apart. */
   readonly completion_tokens_details?: { readonly reasoning_tokens: number };
 }

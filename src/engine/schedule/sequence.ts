@@ -371,6 +371,7 @@ export class Sequence {
       ...(logprobs.length > 0 && { logprobs }),
       ...(promptLogprobs !== undefined && { promptLogprobs }),
       promptTokens: this.promptLength,
+      ...(this.embeddings?.imageTokens && { imageTokens: this.embeddings.imageTokens }),
       completionTokens: this.completionLength,
       cachedTokens: this.cachedTokens ?? 0,
       ...this.#takeQueueSeconds(),

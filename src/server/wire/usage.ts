@@ -75,12 +75,17 @@ export function wireUsage(
   const promptTokens = sum(prompts, ({ chunk }) => chunk?.promptTokens);
   const completionTokens = sum(answers, ({ chunk }) => chunk?.completionTokens);
   const cachedTokens = sum(prompts, ({ chunk }) => chunk?.cachedTokens);
+  const imageTokens = sum(prompts, ({ chunk }) => chunk?.imageTokens);
+  const details = {
+    ...(cacheReport && cachedTokens > 0 && { cached_tokens: cachedTokens }),
+    ...(imageTokens > 0 && { image_tokens: imageTokens }),
+  };
   const reasoning = { reasoning_tokens: sum(answers, (answer) => answer.reasoningTokens) };
   return {
     prompt_tokens: promptTokens,
     total_tokens: promptTokens + completionTokens,
     completion_tokens: completionTokens,
-    prompt_tokens_details: cacheReport && cachedTokens > 0 ? { cached_tokens: cachedTokens } : null,
+    prompt_tokens_details: Object.keys(details).length > 0 ? details : null,
     // The one name is that of servers of this kind, the other OpenAI's.
     ...reasoning,
     ...(countsReasoning && { completion_tokens_details: reasoning }),

@@ -21,7 +21,7 @@ import { sharedBytes } from "../../text/shared_data.ts";
 
 interface ChatAnswer {
   readonly choices: readonly { readonly message: { readonly content: string } }[];
-  readonly usage: { readonly prompt_tokens: number };
+  readonly usage: { readonly prompt_tokens: number; readonly prompt_tokens_details: object };
 }
 
 const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
@@ -75,7 +75,8 @@ describe.skipIf(VISION_MODEL === undefined)("requests with images (needs ../shar
     // The template has a beginning of its own, and so has the tokenizer none.
     const { output_ids, meta_info } = await answer<GenerateAnswer>(generated);
     expect(output_ids).toEqual(tokens);
-    expect(meta_info.prompt_tokens).toBe(one.input_ids.length);
+    const rows = one.input_ids.filter((id) => id === one.image_token_id).length;
+    expect(meta_info).toMatchObject({ prompt_tokens: one.input_ids.length, image_tokens: rows });
     const urls = one.images.map((name) => dataUrl(picture(name)));
     let next = 0;
     const chat = await post(app, "/v1/chat/completions", {
@@ -91,6 +92,7 @@ describe.skipIf(VISION_MODEL === undefined)("requests with images (needs ../shar
     });
     const { usage, choices } = await answer<ChatAnswer>(chat);
     expect(usage.prompt_tokens).toBe(one.input_ids.length);
+    expect(usage.prompt_tokens_details).toEqual({ image_tokens: rows });
     expect(choices[0]!.message.content).toBe(await engine.detokenize(tokens));
     const info = await answer<object>(await Promise.resolve(app.request("/get_model_info")));
     expect(info).toMatchObject({ has_image_understanding: true });
