@@ -1,6 +1,6 @@
 /** Images in the server's page, picked, pasted and dropped in Chromium, and what the model is given. */
 import { join } from "node:path";
-import type { Browser } from "playwright-core";
+import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type RunningServer, serve } from "../../src/node/serve/http.ts";
 import { readWebPage } from "../../src/node/serve/web_page_files.ts";
@@ -35,7 +35,31 @@ afterAll(async () => {
 const png = (grey: number) =>
   Buffer.from(writePng({ colorType: 0, bitDepth: 8, width: 4, height: 4, sample: () => grey }));
 
-test("images are picked, pasted, dropped, taken back, shown and kept", async (context) => {
+/** By a camera that sees a canvas; it is off when the picture is there. */
+async function takePicture(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const canvas = document.createElement("canvas");
+    const paint = () => canvas.getContext("2d")!.fillRect(0, 0, 20 * Math.random(), 20);
+    setInterval(paint, 50);
+    const stream = canvas.captureStream();
+    Object.assign(globalThis, { stream });
+    navigator.mediaDevices.getUserMedia = async () => stream;
+  });
+  await page.getByRole("button", { name: "Camera" }).click();
+  const live = page.locator("#camera video");
+  await until(async () =>
+    expect(await live.evaluate(({ readyState }: HTMLVideoElement) => readyState)).toBe(4),
+  );
+  await page.getByRole("button", { name: "Take picture" }).click();
+  await live.waitFor({ state: "detached" });
+  const states = await page.evaluate(() => {
+    const { stream } = globalThis as unknown as { readonly stream: MediaStream };
+    return stream.getTracks().map(({ readyState }) => readyState);
+  });
+  expect(states).toEqual(["ended"]);
+}
+
+test("images are picked, pasted, dropped, taken, taken back, shown and kept", async (context) => {
   if (typeof browser === "string") return context.skip(browser);
   const page = await (await browser.newContext()).newPage();
   const problems: string[] = [];
@@ -69,6 +93,9 @@ test("images are picked, pasted, dropped, taken back, shown and kept", async (co
     );
     await until(async () => expect(await pending.count()).toBe(kind === "paste" ? 2 : 3));
   }
+  await takePicture(page);
+  await until(async () => expect(await pending.count()).toBe(4));
+  await page.getByRole("button", { name: "Remove image 4" }).click();
   if (process.env.WISP_UPDATE_SCREENSHOTS !== undefined) {
     await page.screenshot({ path: `${process.env.WISP_UPDATE_SCREENSHOTS}/images.png` });
   }

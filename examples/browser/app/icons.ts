@@ -25,6 +25,7 @@ const PATHS = {
   thought:
     "M12 3a6 6 0 0 1 3.5 10.9c-.6.5-1 1.1-1 1.9V17h-5v-1.2c0-.8-.4-1.4-1-1.9A6 6 0 0 1 12 3zM10 20h4",
   image: "M4 5h16v14H4zM4 16l5-5 4 4 2-2 5 5M15.5 9.5h.01",
+  camera: "M4 8h4l2-3h4l2 3h4v11H4zM12 10a3.5 3.5 0 1 1 0 7 3.5 3.5 0 0 1 0-7z",
   folder: "M3 6h6l2 2h10v11H3z",
   download: "M12 4v11M7 11l5 5 5-5M5 20h14",
   play: "M8 5l11 7-11 7z",

@@ -1,11 +1,12 @@
 /**
- * The images of the next question: picked, pasted or dropped, shown small until it is sent.
+ * The images of the next question: picked, pasted, dropped or taken by the camera, shown small until it is sent.
  *
  * @module
  */
 import { announce } from "../app/announce.ts";
 import { byId, element } from "../app/dom.ts";
 import { icon } from "../app/icons.ts";
+import { Camera } from "./camera.ts";
 
 /** Pixels of a side at most: larger ones are made smaller, so that the browser can keep the chat. */
 const MOST_PIXELS = 1024;
@@ -14,6 +15,10 @@ export class ImageTray {
   readonly #list = byId<HTMLUListElement>("images");
   readonly #button = byId<HTMLButtonElement>("add-image");
   readonly #picker = byId<HTMLInputElement>("image-files");
+  readonly #camera = new Camera((picture) => {
+    this.#images = [...this.#images, pngOf(picture)];
+    this.#show();
+  });
   /** Data URLs of PNG files. */
   #images: readonly string[] = [];
 
@@ -35,6 +40,7 @@ export class ImageTray {
   /** Whether the model reads images: else there is nothing of all this. */
   offer(readsImages: boolean): void {
     this.#button.hidden = !readsImages;
+    this.#camera.offer(readsImages);
     if (!readsImages) this.take();
   }
 
@@ -61,7 +67,7 @@ export class ImageTray {
   async #add(files: readonly File[]): Promise<void> {
     for (const file of files) {
       try {
-        this.#images = [...this.#images, await pngOf(file)];
+        this.#images = [...this.#images, pngOf(await createImageBitmap(file))];
       } catch {
         announce(`This browser cannot read ${file.name} as an image`);
       }
@@ -90,9 +96,8 @@ export class ImageTray {
   }
 }
 
-/** A picture as the engine reads it, whatever the browser reads. */
-async function pngOf(file: File): Promise<string> {
-  const picture = await createImageBitmap(file);
+/** A picture as the engine reads it, whatever the browser reads; it is closed. */
+function pngOf(picture: ImageBitmap): string {
   const scale = Math.min(1, MOST_PIXELS / Math.max(picture.width, picture.height));
   const width = Math.max(1, Math.round(picture.width * scale));
   const height = Math.max(1, Math.round(picture.height * scale));
