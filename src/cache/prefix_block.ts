@@ -4,7 +4,8 @@
  * A block has the cache pages of a fixed number of tokens. Its key is the SHA-256 of the key of the
  * block before it and of its tokens, from a root that tells what everything depends on: so a key
  * stands for the whole prefix up to the block's end, prefixes that begin alike share their blocks,
- * and a prompt finds its own without reading any.
+ * and a prompt finds its own without reading any. Where rows of images stand in place of tokens, the
+ * key is of what they are, too.
  *
  * | bytes | what |
  * |---|---|
@@ -33,6 +34,9 @@ export interface PrefixBlock {
   readonly end: number;
 }
 
+/** What stands in a prompt where its tokens are placeholders of images: by position, what no other row has. */
+export type Contents = ReadonlyMap<number, string>;
+
 const MAGIC = 0x42505357;
 /** Also in the root of all keys: blocks of another version are never found. */
 export const BLOCK_VERSION = 1;
@@ -53,15 +57,38 @@ export function rootKey(facts: unknown): Promise<Uint8Array<ArrayBuffer>> {
  */
 export async function* blocksOf(
   tokens: readonly number[],
-  { root, blockTokens }: { readonly root: Uint8Array<ArrayBuffer>; readonly blockTokens: number },
+  {
+    root,
+    blockTokens,
+    contents,
+  }: {
+    readonly root: Uint8Array<ArrayBuffer>;
+    readonly blockTokens: number;
+    readonly contents?: Contents | undefined;
+  },
 ): AsyncGenerator<PrefixBlock, void> {
   let parent = root;
   for (let end = blockTokens; end <= tokens.length; end += blockTokens) {
     const own = Uint32Array.from(tokens.slice(end - blockTokens, end));
-    const key = await sha256(concatenated(parent, littleEndian(own)));
+    const words = concatenated(littleEndian(own), contentsOf(contents, end - blockTokens, end));
+    const key = await sha256(concatenated(parent, words));
     yield { name: hexadecimal(key), parent, tokens: own, end };
     parent = key;
   }
+}
+
+/** What stands between two positions of a prompt in place of tokens, as bytes; none where nothing does. */
+export function contentsOf(
+  contents: Contents | undefined,
+  start: number,
+  end: number,
+): Uint8Array<ArrayBuffer> {
+  const found: (readonly [number, string])[] = [];
+  for (let position = start; contents !== undefined && position < end; position++) {
+    const content = contents.get(position);
+    if (content !== undefined) found.push([position - start, content]);
+  }
+  return new TextEncoder().encode(found.length === 0 ? "" : JSON.stringify(found));
 }
 
 /** What stands in a block's bytes before its pages. */

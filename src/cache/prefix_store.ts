@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { blockHead, blocksOf, openBlock, type PrefixBlock } from "./prefix_block.ts";
+import { blockHead, blocksOf, type Contents, openBlock, type PrefixBlock } from "./prefix_block.ts";
 import type { PrefixStorage } from "./prefix_storage.ts";
 
 export interface PrefixStoreOptions {
@@ -29,6 +29,8 @@ export interface PrefixPlace {
   readonly partition: string | undefined;
   /** Tokens at most. Default all. */
   readonly limit?: number | undefined;
+  /** What stands in place of tokens. Default nothing. */
+  readonly contents?: Contents | undefined;
 }
 
 const DEFAULT_MAX_BYTES = 2 ** 30;
@@ -93,13 +95,10 @@ export class PrefixStore {
   }
 
   /** The leading blocks of a prefix that are stored. */
-  async find(
-    tokens: readonly number[],
-    { partition, limit }: PrefixPlace,
-  ): Promise<readonly PrefixBlock[]> {
+  async find(tokens: readonly number[], place: PrefixPlace): Promise<readonly PrefixBlock[]> {
     const found: PrefixBlock[] = [];
     if (this.#index.size === 0) return found;
-    for await (const block of this.#blocks(tokens, { partition, limit })) {
+    for await (const block of this.#blocks(tokens, place)) {
       if (!this.#index.has(block.name)) break;
       found.push(block);
     }
@@ -119,11 +118,11 @@ export class PrefixStore {
 
   async *#blocks(
     tokens: readonly number[],
-    { partition, limit }: PrefixPlace,
+    { partition, limit, contents }: PrefixPlace,
   ): AsyncGenerator<PrefixBlock, void> {
     const { rootOf, blockTokens } = this.#options;
     const root = await rootOf(partition);
-    yield* blocksOf(tokens.slice(0, limit), { root, blockTokens });
+    yield* blocksOf(tokens.slice(0, limit), { root, blockTokens, contents });
   }
 
   /** @returns The block's pages; `undefined`, and it is forgotten, when they are not to be had. */

@@ -82,7 +82,7 @@ export class DecodeRoom implements PageSource {
 
   announce(prompt: TravellingPrompt): void {
     this.#prompt = prompt;
-    const digest = promptDigest(prompt.tokens);
+    const digest = promptDigest(prompt);
     void this.#options.connect().then((peer) => {
       if ("lost" in peer) {
         this.fail(peer.lost);

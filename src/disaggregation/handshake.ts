@@ -8,6 +8,8 @@ import { hmac } from "@noble/hashes/hmac.js";
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { PageLayout } from "../cache/page_header.ts";
+import { contentsOf } from "../cache/prefix_block.ts";
+import type { TravellingPrompt } from "../engine/transfer/page_routes.ts";
 import type { DisaggregatedSide } from "../errors.ts";
 
 const NONCE_BYTES = 16;
@@ -38,9 +40,11 @@ export function isProof(given: string, right: string): boolean {
 }
 
 /** Tells a prompt from every other one. */
-export function promptDigest(tokens: readonly number[]): string {
-  const words = Uint32Array.from(tokens);
-  return `${tokens.length}:${bytesToHex(sha256(new Uint8Array(words.buffer)))}`;
+export function promptDigest({ tokens, contents }: TravellingPrompt): string {
+  const hash = sha256.create();
+  hash.update(new Uint8Array(Uint32Array.from(tokens).buffer));
+  hash.update(contentsOf(contents, 0, tokens.length));
+  return `${tokens.length}:${bytesToHex(hash.digest())}`;
 }
 
 const COMPARED = {

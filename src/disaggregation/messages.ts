@@ -33,7 +33,7 @@ export type DecodeMessage =
       readonly type: "open";
       readonly lease: number;
       readonly room: string;
-      /** Of the prompt's tokens, by `promptDigest`. */
+      /** Of the prompt, by `promptDigest`. */
       readonly digest: string;
     }
   | { readonly type: "want"; readonly lease: number; readonly first: number }

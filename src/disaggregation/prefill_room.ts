@@ -114,7 +114,7 @@ export class PrefillRoom implements PageTaker {
 
   async begin(prompt: TravellingPrompt): Promise<number> {
     this.#promptTokens = prompt.tokens.length;
-    this.#digest = promptDigest(prompt.tokens);
+    this.#digest = promptDigest(prompt);
     this.#compare();
     await this.#until(() => this.#first !== undefined);
     const first = Math.min(this.#first!, prompt.pageCount);

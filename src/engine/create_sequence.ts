@@ -125,7 +125,7 @@ function createSequence(
     maxNewTokens,
     storedLength: requireStorable(request, {
       promptLength: prompt.length,
-      isTokens: embeddings === undefined,
+      isLasting: embeddings === undefined || embeddings.lasting !== undefined,
       storesPrefixes: model.storesPrefixes,
     }),
     logprobs:

@@ -7,6 +7,7 @@ import type { ContentIds } from "../cache/content_id.ts";
 import { detailsOf, textsOf } from "../chat_message.ts";
 import { ContextLengthError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { ChatMessage, GenerationRequest, TokenizeRequest } from "../generation.ts";
+import type { ImageFeatures } from "./images/feature_cache.ts";
 import type { ImageReader, PlacedImage } from "./images/image_reader.ts";
 import { PromptEmbeddings } from "./prompt_embeddings.ts";
 import { abortError } from "./schedule/chunk_stream.ts";
@@ -147,8 +148,8 @@ export class PromptReader {
       const { result, leave } = this.#tokenize(request, placed);
       leaveText = leave;
       const { tokens } = this.#fitting(await result);
-      const rows = await reader.rows(placed, () => isWanted);
-      return this.#withRows(tokens, isWanted ? rows : [], placed);
+      const features = await reader.rows(placed, () => isWanted);
+      return this.#withRows(tokens, isWanted ? features : [], placed);
     };
     const leave = () => {
       isWanted = false;
@@ -159,13 +160,13 @@ export class PromptReader {
 
   async #withRows(
     tokens: readonly number[],
-    rows: readonly Float32Array[],
+    images: readonly ImageFeatures[],
     placed: readonly PlacedImage[],
   ): Promise<Prompt> {
-    const { contentIds, images } = this.#options;
-    const { placeholder } = images!.processor;
+    const { contentIds, images: reader } = this.#options;
+    const { placeholder } = reader!.processor;
     const grids = placed.map(({ prepared }) => prepared.grid);
-    const given = { rows, grids, placeholder, contentIds };
+    const given = { images, grids, placeholder, contentIds };
     const embeddings = await PromptEmbeddings.place(tokens, given);
     return { tokens: embeddings.ids, embeddings };
   }

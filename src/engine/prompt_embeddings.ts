@@ -8,12 +8,22 @@
  * @module
  */
 import type { ContentIds } from "../cache/content_id.ts";
+import type { Contents } from "../cache/prefix_block.ts";
 import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest } from "../generation.ts";
 import type { PatchGrid } from "../images/patches.ts";
 import type { RopePlaces } from "../layers/batch.ts";
 import { turns } from "../turns.ts";
+import type { ImageFeatures } from "./images/feature_cache.ts";
 import { ImagePlaces, ImageWalk } from "./images/image_positions.ts";
+
+/** A prompt with images as every process knows it that has the same model. */
+export interface LastingPrompt {
+  /** With a placeholder where the row of an image stands. */
+  readonly tokens: readonly number[];
+  /** Of which image such a row is, and which of its rows. */
+  readonly contents: Contents;
+}
 
 export class PromptEmbeddings {
   /** Of the whole prompt: a token's, or that of a row. */
@@ -24,16 +34,23 @@ export class PromptEmbeddings {
   readonly places: RopePlaces | undefined;
   /** How many of the rows are images'. */
   readonly imageTokens: number;
+  /** Absent where the rows are of no images: no other process has a name for them. */
+  readonly lasting: LastingPrompt | undefined;
 
   private constructor(
     rows: readonly (Float32Array | undefined)[],
     ids: readonly number[],
-    { places, imageTokens = 0 }: Partial<Pick<PromptEmbeddings, "places" | "imageTokens">> = {},
+    {
+      places,
+      imageTokens = 0,
+      lasting,
+    }: Partial<Pick<PromptEmbeddings, "places" | "imageTokens" | "lasting">> = {},
   ) {
     this.#rows = rows;
     this.ids = ids;
     this.places = places;
     this.imageTokens = imageTokens;
+    this.lasting = lasting;
   }
 
   /**
@@ -61,13 +78,13 @@ export class PromptEmbeddings {
   /**
    * Rows of images among tokens, read in slices.
    *
-   * @param tokens Of the prompt, with `placeholder` where the next of `rows` belongs.
+   * @param tokens Of the prompt, with `placeholder` where the next row of `images` belongs.
    * @param given `grids`: how the rows of each image lie, where they have positions of their own.
    */
   static async place(
     tokens: readonly number[],
     given: {
-      readonly rows: readonly Float32Array[];
+      readonly images: readonly ImageFeatures[];
       readonly grids: readonly (PatchGrid | undefined)[];
       readonly placeholder: number;
       readonly contentIds: ContentIds;
@@ -77,19 +94,26 @@ export class PromptEmbeddings {
     const ids: number[] = [];
     const grids = given.grids.filter((grid) => grid !== undefined);
     const images = new ImageWalk(grids);
+    const named = given.images.flatMap(({ name, rows }) =>
+      rows.map((row, i) => ({ row, name: `${name}, row ${i}` })),
+    );
+    const contents = new Map<number, string>();
     let next = 0;
     for (const [position, token] of tokens.entries()) {
-      const row = token === given.placeholder ? given.rows[next++] : undefined;
+      const one = token === given.placeholder ? named[next++] : undefined;
+      if (one !== undefined) contents.set(position, one.name);
+      const row = one?.row;
       placed.push(row);
       const place = row === undefined ? undefined : images.next(position);
       ids.push(row === undefined ? token : given.contentIds.of(placedWords(row, place)));
       if (turns.isDue) await turns.take();
     }
-    if (next !== given.rows.length) {
-      throw new Error(`Cannot place rows of images: ${next} places are for ${given.rows.length}`);
+    if (next !== named.length) {
+      throw new Error(`Cannot place rows of images: ${next} places are for ${named.length}`);
     }
     const places = grids.length > 0 ? new ImagePlaces(images.starts, grids) : undefined;
-    return new PromptEmbeddings(placed, ids, { places, imageTokens: next });
+    const lasting = { tokens, contents };
+    return new PromptEmbeddings(placed, ids, { places, imageTokens: next, lasting });
   }
 
   /** The same rows for another sequence, which releases its own. */

@@ -30,6 +30,11 @@ export class DeviceMemory {
     this.#device = device;
   }
 
+  /** Whether tensors are counted alone. */
+  get onlyCounts(): boolean {
+    return this.#device === undefined;
+  }
+
   /** Bytes one tensor may have. */
   get maxTensorBytes(): number {
     return Math.min(this.limits.maxStorageBufferBindingSize, this.limits.maxBufferSize);

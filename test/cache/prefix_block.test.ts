@@ -46,6 +46,26 @@ test("blocksOf() shares names up to where prefixes part, and no further", async 
   );
 });
 
+test("blocksOf() names what stands in place of tokens, wherever in a block, and of text alone nothing", async () => {
+  const root = await rootKey({});
+  const names = async (contents?: ReadonlyMap<number, string>) => {
+    const all: string[] = [];
+    const given = { root, blockTokens: 4, contents };
+    for await (const { name } of blocksOf(range(0, 12), given)) all.push(name);
+    return all;
+  };
+  const plain = await names();
+  expect(await names(new Map())).toEqual(plain);
+  const [a, b] = [await names(new Map([[6, "a"]])), await names(new Map([[6, "b"]]))];
+  // The block in front is the same, and those behind it are not.
+  expect([a[0], b[0]]).toEqual([plain[0], plain[0]]);
+  const others = [await names(new Map([[7, "a"]])), await names(new Map([[4, "a"]]))];
+  for (const block of [1, 2]) {
+    const found = [plain, a, b, ...others].map((all) => all[block]);
+    expect(new Set(found).size).toBe(5);
+  }
+});
+
 test("openBlock() gives the pages back, and refuses any byte of the head that has changed", async () => {
   const [, block] = await blocks(range(70_000, 8));
   const head = blockHead(block!);

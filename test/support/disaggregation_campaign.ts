@@ -157,7 +157,7 @@ export async function runSchedule(
     if (leaves) disturb();
     try {
       const work = async () => {
-        const prompt = travellingPrompt(tokens, LAYOUT.pageSize);
+        const prompt = travellingPrompt({ tokens }, LAYOUT.pageSize);
         const first = await own.begin(prompt);
         for (let page = first; page < prompt.pageCount; page++) {
           await wait(draw(20));
@@ -183,7 +183,7 @@ export async function runSchedule(
     if (leaves) timeline.after(draw(400), () => own.leave());
     if (leaves) disturb();
     try {
-      const prompt = travellingPrompt(tokens, LAYOUT.pageSize);
+      const prompt = travellingPrompt({ tokens }, LAYOUT.pageSize);
       own.announce(prompt);
       await wait(draw(60));
       let next = draw(3) === 0 ? Math.min(draw(4), prompt.pageCount) : 0;

@@ -16,7 +16,7 @@ import type {
   PrepareOptions,
   ProcessorFiles,
 } from "./prepared_image.ts";
-import { readScale } from "./processor_config.ts";
+import { readScale, scaleKey } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "deepseek_vl2" }>;
 
@@ -76,7 +76,7 @@ function prepare(
   const [across, down] = [size.width / tileSide, size.height / tileSide];
   const tokens = rowSide * (rowSide + 1) + 1 + down * rowSide * (across * rowSide + 1);
   return {
-    key: `${across} x ${down} tiles`,
+    key: `${across} x ${down} tiles ${scaleKey(scale)}`,
     text: placeholder.repeat(tokens),
     tokens,
     recipe: { view: { kind: "padded", tileSide, size }, scale, layout: { patchSide } },

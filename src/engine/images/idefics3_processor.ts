@@ -15,7 +15,7 @@ import type {
   PrepareOptions,
   ProcessorFiles,
 } from "./prepared_image.ts";
-import { LANCZOS, readPreprocessor } from "./processor_config.ts";
+import { LANCZOS, readPreprocessor, scaleKey } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "idefics3" }>;
 
@@ -76,7 +76,7 @@ function prepare(
   const tiling = { ...given.tiling, splits };
   const grid = tileGrid(size, tiling);
   return {
-    key: splits ? "tiles" : "whole",
+    key: `${splits ? "tiles" : "whole"} ${scaleKey(scale)}`,
     text: imageText(grid, { placeholder, tileTokens }),
     tokens: tileCount(grid) * tileTokens,
     recipe: { view: { kind: "tiles", tiling }, scale, layout: { patchSide } },

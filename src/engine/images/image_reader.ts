@@ -11,7 +11,13 @@ import { sizeOfImage } from "../../images/decode_image.ts";
 import type { TowerPicture } from "../../images/patches.ts";
 import { type ImageSize, requireSize } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
-import { FeatureCache, type ImageRows } from "./feature_cache.ts";
+import {
+  FeatureCache,
+  type ImageFeatures,
+  type ImageRows,
+  nameOfImage,
+  nameOfPicture,
+} from "./feature_cache.ts";
 import { readInputs } from "./image_inputs.ts";
 import type { ImageReading, ImageService, SeenImage } from "./image_service.ts";
 import type { ImageProcessor, PreparedImage } from "./prepared_image.ts";
@@ -91,7 +97,7 @@ export class ImageReader {
   }
 
   /**
-   * The rows of all images, in their order.
+   * The features of all images, in their order.
    *
    * @param isWanted Asked before each image.
    * @returns What there is when they are wanted no more.
@@ -99,21 +105,27 @@ export class ImageReader {
    * @throws {DeviceError} as a rejection, when the device is lost and cannot be replaced, or is lost by
    * an image.
    */
-  async rows(images: readonly PlacedImage[], isWanted: () => boolean): Promise<ImageRows> {
-    const all: Float32Array[] = [];
+  async rows(
+    images: readonly PlacedImage[],
+    isWanted: () => boolean,
+  ): Promise<readonly ImageFeatures[]> {
+    const all: ImageFeatures[] = [];
     for (const [index, image] of images.entries()) {
-      const rows = this.#last.then(() => (isWanted() ? this.#rowsOf(image, index, isWanted) : []));
-      this.#last = rows.catch(() => {});
-      for (const row of await rows) all.push(row);
+      const seen = this.#last.then(() =>
+        isWanted() ? this.#see(image, index, isWanted) : undefined,
+      );
+      this.#last = seen.catch(() => {});
+      const one = await seen;
+      if (one !== undefined) all.push(one);
     }
     return all;
   }
 
-  async #rowsOf(
+  async #see(
     { image, prepared }: PlacedImage,
     index: number,
     isWanted: () => boolean,
-  ): Promise<ImageRows> {
+  ): Promise<ImageFeatures | undefined> {
     let reading: ImageReading | undefined;
     try {
       reading = await this.#service.open(image);
@@ -121,13 +133,16 @@ export class ImageReader {
       const known = this.#cache.find(key);
       if (known !== undefined) return known;
       const tiles: ImageRows[] = [];
+      const names: string[] = [];
       for await (const picture of reading.pictures(prepared.recipe)) {
-        if (!isWanted()) return [];
+        if (!isWanted()) return undefined;
+        names.push(await nameOfPicture(picture));
         tiles.push(await this.#run(picture, index));
       }
-      const rows = prepared.join(tiles);
-      this.#cache.add(key, rows);
-      return rows;
+      const name = await nameOfImage(prepared.key, names);
+      const features = { name, rows: prepared.join(tiles) };
+      this.#cache.add(key, features);
+      return features;
     } catch (error) {
       throw namedError(error, index);
     } finally {

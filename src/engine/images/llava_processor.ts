@@ -6,7 +6,7 @@
 import { toShortestEdge } from "../../images/central_square.ts";
 import type { VisionFacts } from "../../models/model.ts";
 import type { ImageProcessor, ProcessorFiles } from "./prepared_image.ts";
-import { BICUBIC, readPreprocessor, requireSide } from "./processor_config.ts";
+import { BICUBIC, readPreprocessor, requireSide, scaleKey } from "./processor_config.ts";
 
 /** Times the side of the square that the shorter side may be brought to. */
 const MOST_CUT = 4;
@@ -36,7 +36,7 @@ export function llavaProcessor(
       // Refuses a picture that would become too long.
       toShortestEdge(picture, shortest);
       return {
-        key: "square",
+        key: `square ${scaleKey(scale)}`,
         text: placeholderText.repeat(tokens),
         tokens,
         recipe,

@@ -42,6 +42,10 @@ export function readScale(config: ConfigReader, rescale: number): PixelScale {
   return scale;
 }
 
+/** What of an image's key says how its pixels become numbers. */
+export const scaleKey = ({ rescale, mean, deviation }: PixelScale): string =>
+  JSON.stringify([rescale, mean, deviation]);
+
 function channels(config: ConfigReader, field: string): readonly number[] {
   const values = config.numbers(field);
   if (values.length === CHANNELS) return values;

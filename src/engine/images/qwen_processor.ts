@@ -16,7 +16,7 @@ import type {
   PrepareOptions,
   ProcessorFiles,
 } from "./prepared_image.ts";
-import { BICUBIC, readPreprocessor } from "./processor_config.ts";
+import { BICUBIC, readPreprocessor, scaleKey } from "./processor_config.ts";
 
 type Facts = Extract<VisionFacts, { kind: "qwen2_5_vl" }>;
 
@@ -99,7 +99,7 @@ function prepare(size: ImageSize, { detail }: PrepareOptions, setting: Setting):
   const { units } = windowOrder(grid, window);
   const order = patchOrder(units, grid.columns, merge);
   return {
-    key: `up to ${rule.maxPixels} pixels`,
+    key: `up to ${rule.maxPixels} pixels ${scaleKey(scale)}`,
     text: placeholder.repeat(tokens),
     tokens,
     grid,

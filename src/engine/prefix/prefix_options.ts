@@ -103,11 +103,12 @@ export function requireStorable(
   { storePrefix = false }: GenerationRequest,
   {
     promptLength,
-    isTokens,
+    isLasting,
     storesPrefixes = false,
   }: {
     readonly promptLength: number;
-    readonly isTokens: boolean;
+    /** Whether other processes know what the prompt is. */
+    readonly isLasting: boolean;
     readonly storesPrefixes?: boolean | undefined;
   },
 ): number {
@@ -116,7 +117,7 @@ export function requireStorable(
   };
   if (storePrefix === false) return 0;
   if (!storesPrefixes) refuse("the engine has no store of prefixes");
-  if (!isTokens) refuse("the request has inputEmbeds or images, and embeddings are not stored");
+  if (!isLasting) refuse("the request has inputEmbeds, and embeddings are not stored");
   if (storePrefix === true) return promptLength;
   if (!(Number.isSafeInteger(storePrefix) && storePrefix >= BLOCK_TOKENS)) {
     refuse(

@@ -17,7 +17,7 @@
  * @module
  */
 import type { PageCodec } from "../../cache/page_codec.ts";
-import type { PrefixBlock } from "../../cache/prefix_block.ts";
+import type { Contents, PrefixBlock } from "../../cache/prefix_block.ts";
 import type { PrefixStore } from "../../cache/prefix_store.ts";
 import { DeviceError, TransferError } from "../../errors.ts";
 import type { PrefixStoreStatus } from "../../prefix_cache.ts";
@@ -50,7 +50,11 @@ const WORTH_MEASURING = 32;
 /** Share of the cache that is left to running requests. */
 const SPARED = 1 / 8;
 
-type Prefix = Pick<Sequence, "tokens" | "partition">;
+/** A prefix by the ids that the cache has for it, and by what it is to the store. */
+interface Prefix extends Pick<Sequence, "tokens" | "partition"> {
+  readonly lasting: readonly number[];
+  readonly contents: Contents | undefined;
+}
 
 export class PrefixTransfers {
   readonly #options: PrefixTransfersOptions;
@@ -93,13 +97,12 @@ export class PrefixTransfers {
   }
 
   #finished(sequence: Sequence): void {
-    const { cachedTokens = 0, promptLength, storedLength, embeddings } = sequence;
+    const { cachedTokens = 0, promptLength, storedLength } = sequence;
     if (sequence.retractions === 0) this.#measure(promptLength - cachedTokens, sequence);
-    // Contents that are no tokens have other ids in every process.
-    if (embeddings !== undefined) return;
     const isShared = cachedTokens >= this.#options.minTokens && sequence.partition === undefined;
     const length = Math.max(storedLength, isShared ? cachedTokens : 0);
-    if (length > 0) this.#save(sequence, length);
+    const prefix = length > 0 ? prefixOf(sequence, length) : undefined;
+    if (prefix !== undefined) this.#save(prefix);
   }
 
   #measure(tokens: number, { secondsRunning }: Sequence): void {
@@ -116,14 +119,15 @@ export class PrefixTransfers {
    */
   async restore(sequence: Sequence, isWanted: () => boolean): Promise<void> {
     const { store, pages, maxWait } = this.#options;
-    const { tokens, partition, embeddings } = sequence;
-    if (embeddings !== undefined || !pages.shares) return;
-    const blocks = await store.find(tokens, { partition, limit: pages.limit(sequence) });
+    const prefix = prefixOf(sequence, sequence.tokens.length);
+    if (prefix === undefined || !pages.shares) return;
+    const place = { ...prefix, limit: pages.limit(sequence) };
+    const blocks = await store.find(prefix.lasting, place);
     const missing = (blocks.at(-1)?.end ?? 0) - pages.cachedPrefix(sequence);
     if (missing < store.blockTokens) return;
     let isLate = false;
     const restored = this.#restores.then(() =>
-      this.#restore({ tokens: tokens.slice(0, blocks.at(-1)!.end), partition }, blocks, () => {
+      this.#restore(prefixOf(sequence, blocks.at(-1)!.end)!, blocks, () => {
         return !isLate && !this.#isClosed && isWanted();
       }),
     );
@@ -205,14 +209,13 @@ export class PrefixTransfers {
     }
   }
 
-  #save({ tokens, partition }: Prefix, length: number): void {
-    const prefix = { tokens: tokens.slice(0, length), partition };
+  #save(prefix: Prefix): void {
     this.#saves = this.#saves.then(() => this.#store(prefix)).catch((error) => this.#report(error));
   }
 
   async #store(prefix: Prefix): Promise<void> {
     const { store } = this.#options;
-    const blocks = await store.blocks(prefix.tokens, prefix);
+    const blocks = await store.blocks(prefix.lasting, prefix);
     const isMissing = (block: PrefixBlock) => !store.has(block);
     if (blocks.some(isMissing)) await store.refresh(); // other processes may have stored them
     for (const block of blocks.filter(isMissing)) {
@@ -303,6 +306,15 @@ export class PrefixTransfers {
     if (error instanceof DeviceError) return;
     this.#options.onProblem?.(error instanceof Error ? error.message : String(error));
   }
+}
+
+/** So many tokens of a sequence's prompt; undefined where other processes have no name for what stands there. */
+function prefixOf(sequence: Sequence, length: number): Prefix | undefined {
+  const { partition, embeddings } = sequence;
+  if (embeddings !== undefined && embeddings.lasting === undefined) return undefined;
+  const tokens = sequence.tokens.slice(0, length);
+  const { tokens: lasting, contents } = embeddings?.lasting ?? { tokens, contents: undefined };
+  return { tokens, partition, lasting: lasting.slice(0, length), contents };
 }
 
 /** Waits for a promise, but not for longer than that. */

@@ -109,7 +109,7 @@ export class PageArrivals {
    */
   async bring(sequence: Sequence, source: PageSource): Promise<boolean> {
     const { pages, scheduler, wake } = this.#options;
-    const prompt = travellingPrompt(sequence.tokens, pages.pool.pageSize);
+    const prompt = travellingPrompt(sequence, pages.pool.pageSize);
     source.announce(prompt);
     try {
       const cachedTokens = await this.#place(sequence, prompt, source);

@@ -60,7 +60,7 @@ export class PageDepartures {
   /** Resolves when pages of a new sequence are wanted: then it may be scheduled. */
   async begin(sequence: Sequence, taker: PageTaker, isOver: () => boolean): Promise<void> {
     const { pageSize, scheduler } = this.#options;
-    const prompt = travellingPrompt(sequence.tokens, pageSize);
+    const prompt = travellingPrompt(sequence, pageSize);
     this.#beginning.add(taker);
     let first: number;
     try {

@@ -3,12 +3,16 @@
  *
  * @module
  */
+import type { Contents } from "../../cache/prefix_block.ts";
 import { UnsupportedError } from "../../errors.ts";
 import type { PromptEmbeddings } from "../prompt_embeddings.ts";
 
 /** A prompt of which pages travel. */
 export interface TravellingPrompt {
+  /** As every process knows them: a placeholder's where the row of an image stands. */
   readonly tokens: readonly number[];
+  /** What stands in place of tokens. Default nothing. */
+  readonly contents?: Contents | undefined;
   /** Tokens that a page holds. */
   readonly pageSize: number;
   /** Pages of all tokens but the last, which is computed where the answer is. */
@@ -54,8 +58,15 @@ export interface PageSource {
 }
 
 /** Pages that the tokens before the last one of a prompt are on. */
-export function travellingPrompt(tokens: readonly number[], pageSize: number): TravellingPrompt {
-  return { tokens, pageSize, pageCount: Math.ceil((tokens.length - 1) / pageSize) };
+export function travellingPrompt(
+  {
+    tokens: own,
+    embeddings,
+  }: { readonly tokens: readonly number[]; readonly embeddings?: PromptEmbeddings | undefined },
+  pageSize: number,
+): TravellingPrompt {
+  const { tokens, contents } = embeddings?.lasting ?? { tokens: own, contents: undefined };
+  return { tokens, contents, pageSize, pageCount: Math.ceil((tokens.length - 1) / pageSize) };
 }
 
 /** Where the pages of a request's prompt go, or come from. */
@@ -71,7 +82,8 @@ export function requireTravelling(
   { pageTaker, pageSource }: PageRoutes,
   embeddings: PromptEmbeddings | undefined,
 ): void {
-  if (embeddings === undefined || (pageTaker ?? pageSource) === undefined) return;
-  const reason = "only prompts of tokens travel between prefill and decode servers";
-  throw new UnsupportedError("images and input_embeds", reason);
+  if (embeddings === undefined || embeddings.lasting !== undefined) return;
+  if ((pageTaker ?? pageSource) === undefined) return;
+  const reason = "only prompts of tokens and images travel between prefill and decode servers";
+  throw new UnsupportedError("input_embeds", reason);
 }

@@ -16,7 +16,7 @@ import { deepseekV2 } from "../deepseek_v2.ts";
 import { gqaArchitecture } from "../gqa_decoder.ts";
 import type { ModelArchitecture, ModelDefinition } from "../model.ts";
 import { DeepseekTower, type DeepseekVisionShape, rowsASide } from "./deepseek_tower.ts";
-import { createSeeing, requirePlain, type Spellings } from "./seeing_model.ts";
+import { createSeeing, ranksOfText, type Spellings } from "./seeing_model.ts";
 import { readTimmShape } from "./vision_shape.ts";
 
 const ARCHITECTURE = "DeepseekVLV2ForCausalLM";
@@ -46,7 +46,6 @@ function define(
   quantization: Quantization,
   ranks?: DefinedRanks,
 ): ModelDefinition {
-  requirePlain(ARCHITECTURE, quantization, ranks);
   const text = config.modelSection("language_config");
   const vision = config.modelSection("vision_config");
   const projector = config.modelSection("projector_config");
@@ -58,7 +57,9 @@ function define(
     text.skip("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim");
   }
   const decoder = isLatent ? deepseekV2 : plain;
-  const definition = { ...decoder.define(text, quantization, ranks), architecture: ARCHITECTURE };
+  const textRanks = ranksOfText(ranks, () => SPELLINGS);
+  const decoded = decoder.define(text, quantization, textRanks);
+  const definition = { ...decoded, architecture: ARCHITECTURE };
   const shape = towerShape(vision, projector, definition.shape.hiddenSize);
   const tileSide = vision.integer("image_size", { fallback: 384 });
   const resolutions = readResolutions(config, tileSide);
@@ -75,6 +76,7 @@ function define(
         {
           definition,
           spellings: SPELLINGS,
+          ranks,
           ignores: (name) => name.startsWith(POOL),
           createTower: (context) => new DeepseekTower(context, shape),
         },

@@ -12,7 +12,7 @@ import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
 import { gqaArchitecture } from "../gqa_decoder.ts";
 import type { ModelArchitecture, ModelDefinition } from "../model.ts";
 import { type Idefics3Shape, Idefics3Tower, tileRows } from "./idefics3_tower.ts";
-import { createSeeing, requirePlain, requireRepeated, type Spellings } from "./seeing_model.ts";
+import { createSeeing, ranksOfText, requireRepeated, type Spellings } from "./seeing_model.ts";
 import { patchesASide, readSquareShape, SIGLIP } from "./vision_shape.ts";
 
 const ARCHITECTURE = "Idefics3ForConditionalGeneration";
@@ -26,7 +26,6 @@ function define(
   quantization: Quantization,
   ranks?: DefinedRanks,
 ): ModelDefinition {
-  requirePlain(ARCHITECTURE, quantization, ranks);
   const tiedEmbeddings = config.boolean("tie_word_embeddings", { fallback: false });
   const text = config.modelSection("text_config");
   const vision = config.modelSection("vision_config");
@@ -38,7 +37,11 @@ function define(
   text.only("qk_layer_norms", [false]);
   // Of the resampler, of training, and what scale_factor says too.
   text.skip("perceiver_config", "neftune_noise_alpha", "pixel_shuffle_factor");
-  const definition = decoder.define(text, quantization, ranks);
+  const definition = decoder.define(
+    text,
+    quantization,
+    ranksOfText(ranks, () => SPELLINGS),
+  );
   const { hiddenSize: textSize, vocabularySize } = definition.shape;
   const shape = towerShape(config, vision, textSize);
   const placeholder = config.integer("image_token_id", { min: 0, max: vocabularySize - 1 });
@@ -56,6 +59,7 @@ function define(
         {
           definition,
           spellings: SPELLINGS,
+          ranks,
           createTower: (context) => new Idefics3Tower(context, shape),
         },
         options,

@@ -8,13 +8,14 @@
 import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { Quantization } from "../../checkpoint/quantization.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
+import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { readEither } from "../config/either_field.ts";
 import { gqaArchitecture } from "../gqa_decoder.ts";
 import type { ModelArchitecture, ModelDefinition } from "../model.ts";
 import { type ClipNames, type ClipShape, ClipTower, clipRows } from "./clip_tower.ts";
 import {
   createSeeing,
-  requirePlain,
+  ranksOfText,
   requireRepeated,
   type Spellings,
   spellingOf,
@@ -39,6 +40,8 @@ const NEW = {
   } satisfies ClipNames,
 };
 
+const textSpelling = (formats: MatrixFormats) => spellingOf(formats, [OLD, NEW]).text;
+
 /** What a Llama's config leaves out: the sizes of its first one of 7 billion parameters. */
 const LLAMA = {
   hidden_size: 4096,
@@ -56,14 +59,13 @@ function define(
   quantization: Quantization,
   ranks?: DefinedRanks,
 ): ModelDefinition {
-  requirePlain(ARCHITECTURE, quantization, ranks);
   const tiedEmbeddings = config.boolean("tie_word_embeddings", { fallback: false });
   const text = config.modelSection("text_config", LLAMA);
   const vision = config.modelSection("vision_config");
   text.only("model_type", ["llama"]);
   vision.only("model_type", ["clip_vision_model"]);
   const decoder = gqaArchitecture({ architecture: ARCHITECTURE, defaults: { tiedEmbeddings } });
-  const definition = decoder.define(text, quantization, ranks);
+  const definition = decoder.define(text, quantization, ranksOfText(ranks, textSpelling));
   const { hiddenSize: textSize, vocabularySize } = definition.shape;
   const { shape, layers } = towerShape(config, vision, textSize);
   const placeholder = readEither(config, ["image_token_index", "image_token_id"], {
@@ -88,7 +90,7 @@ function define(
       const ignores = (name: string) => unread.some((one) => name.startsWith(one));
       const createTower: Parameters<typeof createSeeing>[0]["createTower"] = (context) =>
         new ClipTower(context, shape, names);
-      return createSeeing({ definition, spellings, ignores, createTower }, options);
+      return createSeeing({ definition, spellings, ranks, ignores, createTower }, options);
     },
   };
 }

@@ -9,12 +9,13 @@
 import type { ConfigReader } from "../../checkpoint/config.ts";
 import type { Quantization } from "../../checkpoint/quantization.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
+import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { qwenSlides } from "../config/qwen_window.ts";
 import { MAX_LAYERS } from "../config/size_limits.ts";
 import { gqaArchitecture } from "../gqa_decoder.ts";
 import type { ModelArchitecture, ModelDefinition } from "../model.ts";
 import { QwenTower, type QwenVisionShape } from "./qwen_tower.ts";
-import { createSeeing, requirePlain, type Spellings, spellingOf } from "./seeing_model.ts";
+import { createSeeing, ranksOfText, type Spellings, spellingOf } from "./seeing_model.ts";
 import { MAX_WIDTH, requireHeads } from "./vision_shape.ts";
 
 const ARCHITECTURE = "Qwen2_5_VLForConditionalGeneration";
@@ -25,6 +26,8 @@ const NEW = {
   text: [["model.language_model.", "model."]] satisfies Spellings as Spellings,
   tower: "model.visual",
 };
+
+const textSpelling = (formats: MatrixFormats) => spellingOf(formats, [OLD, NEW]).text;
 
 /** Patches of a picture at most: what its queries, keys and values take is then within one binding. */
 const MAX_PATCHES = 8192;
@@ -40,7 +43,6 @@ function define(
   quantization: Quantization,
   ranks?: DefinedRanks,
 ): ModelDefinition {
-  requirePlain(ARCHITECTURE, quantization, ranks);
   const isNew = config.has("text_config");
   const tiedEmbeddings = config.boolean("tie_word_embeddings", { fallback: false });
   const vision = config.modelSection("vision_config");
@@ -60,7 +62,7 @@ function define(
     slides: qwenSlides,
     ropeParts: true,
   });
-  const definition = decoder.define(text, quantization, ranks);
+  const definition = decoder.define(text, quantization, ranksOfText(ranks, textSpelling));
   const { hiddenSize: textSize, vocabularySize } = definition.shape;
   if (placeholder >= vocabularySize) {
     throw config.error("image_token_id", `the vocabulary has ${vocabularySize} tokens`);
@@ -81,6 +83,7 @@ function define(
         {
           definition,
           spellings,
+          ranks,
           createTower: (context) => new QwenTower(context, shape, name),
         },
         options,

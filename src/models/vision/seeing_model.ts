@@ -4,8 +4,6 @@
  * @module
  */
 import type { ConfigReader } from "../../checkpoint/config.ts";
-import type { Quantization } from "../../checkpoint/quantization.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
 import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
@@ -20,23 +18,11 @@ export type Spellings = readonly (readonly [stored: string, decoder: string])[];
 export interface SeeingParts {
   readonly definition: ModelDefinition;
   readonly spellings: Spellings;
+  /** Those that share the text model; absent where one has it. */
+  readonly ranks: DefinedRanks | undefined;
   /** Tensors beside the decoder's that are known and not wanted. Default none. */
   ignores?(name: string): boolean;
   createTower(context: LayerContext): VisionTower;
-}
-
-/** @throws {UnsupportedError} where a model with a vision tower is quantized, or on several ranks. */
-export function requirePlain(
-  architecture: string,
-  quantization: Quantization,
-  ranks: DefinedRanks | undefined,
-): void {
-  if ((ranks?.communicator ?? ONE_RANK).size > 1) {
-    throw new UnsupportedError(`${architecture} on several ranks`);
-  }
-  if (quantization.method !== "none") {
-    throw new UnsupportedError(`${architecture} with quantization ${quantization.name}`);
-  }
 }
 
 /** The first of several ways of spelling whose token table the checkpoint has. */
@@ -48,8 +34,12 @@ export function spellingOf<T extends { readonly text: Spellings }>(
   return ways.find(({ text }) => formats.has(`${respelled(table, text)}.weight`)) ?? ways[0];
 }
 
+/**
+ * The first of several ranks has the tower: it reads images, and the others are sent their rows. All
+ * count it, as they must keep as many tokens.
+ */
 export function createSeeing(
-  { definition, spellings, ignores, createTower }: SeeingParts,
+  { definition, spellings, ranks, ignores, createTower }: SeeingParts,
   options: CreateOptions,
 ): Model {
   const { formats } = options;
@@ -57,12 +47,14 @@ export function createSeeing(
   const text = definition.create({ ...options, formats: formats.renamed(storedName) });
   const { memory } = options;
   const textBytes = memory.bytes("weights");
-  const tower = createTower({ ...options, communicator: ONE_RANK });
+  const isFirst = (ranks?.communicator ?? ONE_RANK).rank === 0;
+  const tower =
+    isFirst || memory.onlyCounts ? createTower({ ...options, communicator: ONE_RANK }) : undefined;
   const visionWeightBytes = memory.bytes("weights") - textBytes;
   return {
     specs: [
       ...text.specs.map((spec) => ({ ...spec, name: storedName(spec.name) })),
-      ...tower.specs,
+      ...(tower?.specs ?? []),
     ],
     weightFormats: formats.used,
     numericClasses: text.numericClasses,
@@ -75,9 +67,20 @@ export function createSeeing(
       ),
     compile: (plan, tensors) => text.compile(plan, tensors),
     asDraft: () => text.asDraft(),
-    vision: tower,
+    ...(tower && { vision: tower }),
     visionWeightBytes,
   };
+}
+
+/** The same ranks for a decoder, which has names of its own for what the checkpoint has. */
+export function ranksOfText(
+  ranks: DefinedRanks | undefined,
+  spellings: (formats: MatrixFormats) => Spellings,
+): DefinedRanks | undefined {
+  if (ranks === undefined) return undefined;
+  const { communicator, formats } = ranks;
+  const stored = spellings(formats);
+  return { communicator, formats: formats.renamed((name) => respelled(name, stored)) };
 }
 
 /** Of a tensor, or a module, of the decoder. */

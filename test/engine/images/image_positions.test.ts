@@ -63,7 +63,8 @@ test("pictures of one colour are told apart by how their rows lie", async () => 
   const rows = Array.from({ length: 6 }, () => Float32Array.of(1, 2, 3));
   const contentIds = new ContentIds();
   const idsOf = async (grid: { rows: number; columns: number } | undefined) => {
-    const given = { rows, grids: [grid], placeholder: 9, contentIds };
+    const images = [{ name: "one", rows }];
+    const given = { images, grids: [grid], placeholder: 9, contentIds };
     return (await PromptEmbeddings.place([4, 9, 9, 9, 9, 9, 9, 5], given)).ids;
   };
   const [wide, high, flat] = [

@@ -143,16 +143,4 @@ describe("configs that the engine refuses by name", () => {
   ])("%#: %s", async (config, message) => {
     await expect(define(config)).rejects.toThrow(message);
   });
-
-  test.each([LLAVA_1_5, QWEN_2_5_VL, DEEPSEEK_VL2_TINY])(
-    "%#: several ranks and quantized checkpoints",
-    async (config) => {
-      const [name] = config.architectures;
-      await expect(define(config, 2)).rejects.toThrow(`Cannot use ${name} on several ranks`);
-      const quantized = { quant_method: "fp8", weight_block_size: [128, 128] };
-      await expect(define({ ...config, quantization_config: quantized })).rejects.toThrow(
-        `Cannot use ${name} with quantization`,
-      );
-    },
-  );
 });

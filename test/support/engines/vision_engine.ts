@@ -74,7 +74,7 @@ export interface VisionAnswer {
 
 /** The whole answer to one request. */
 export async function see(
-  engine: GenerationEngine,
+  engine: Pick<GenerationEngine, "generate">,
   request: GenerationRequest,
 ): Promise<VisionAnswer> {
   const prompt: PromptLogprobs[] = [];

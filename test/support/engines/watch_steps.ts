@@ -26,6 +26,8 @@ export interface WatchedStep {
 
 export class StepWatch {
   readonly steps: WatchedStep[] = [];
+  /** Ids of prompts, by request. */
+  readonly prompts = new Map<string, readonly number[]>();
   readonly #spies: readonly MockInstance[];
   #inFlight = 0;
 
@@ -57,6 +59,12 @@ export class StepWatch {
       else generatedRows += queryLength;
     }
     const requestIds = progress.map(({ sequence }) => sequence.requestId);
+    for (const { sequence } of progress) {
+      const { requestId, promptLength } = sequence;
+      if (!this.prompts.has(requestId)) {
+        this.prompts.set(requestId, sequence.tokens.slice(0, promptLength));
+      }
+    }
     const draftRows = [...drafts.values()].reduce((sum, { length }) => sum + length, 0);
     const continued = [...goOn].map(({ requestId }) => requestId);
     const hasTrees = batch.sequences.some(isTree);

@@ -70,7 +70,11 @@ export interface Apart {
   readonly decode: Engine;
   readonly prefillRooms: PrefillRooms;
   readonly decodeRooms: DecodeRooms;
-  generate(request: LocalRequest): AsyncIterableIterator<GenerationChunk, undefined>;
+  /** @param prefilling What the engine that computes the prompt is asked. Default: the same. */
+  generate(
+    request: LocalRequest,
+    prefilling?: LocalRequest,
+  ): AsyncIterableIterator<GenerationChunk, undefined>;
   /** Of the engine that answers. */
   status(): EngineStatus;
   /** Rooms, leases and sequences whose pages travel, and tokens in use, of both: all 0 in the end. */
@@ -101,11 +105,12 @@ export function apart(prefill: Engine, decode: Engine): Apart {
     decode,
     prefillRooms,
     decodeRooms,
-    generate(request) {
+    generate(request, asked = request) {
       rooms += 1;
-      const shared = { ...request, bootstrap: { host: "127.0.0.1", room: String(rooms) } };
+      const bootstrap = { host: "127.0.0.1", room: String(rooms) };
+      const shared = { ...request, bootstrap };
       const done = (async () => {
-        for await (const _ of prefilled(prefill, prefillRooms, shared));
+        for await (const _ of prefilled(prefill, prefillRooms, { ...asked, bootstrap }));
       })();
       done.catch(() => {});
       prefilling.push(done);

@@ -16,7 +16,7 @@ import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { StepWatch } from "../engines/watch_steps.ts";
 import { type Apart, apart } from "./apart.ts";
-import { type ExactModel, LONGEST, SHORT, TOKENS } from "./models.ts";
+import { type ExactModel, LONGEST, type Probe, SHORT, TOKENS } from "./models.ts";
 
 /** Everything that is promised to be the same. */
 export interface Answer {
@@ -27,16 +27,11 @@ export interface Answer {
   readonly finish: FinishReason | null;
 }
 
-export interface Probe extends GenerationRequest {
-  readonly requestId: string;
-  readonly tokens: readonly number[];
-}
-
 const ids = (seed: number, length: number, { vocabularySize }: ExactModel) =>
   Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * i * 31) % (vocabularySize - 3)));
 
 /** Requests of every kind, whose answers are compared. */
-function probesOf(model: ExactModel): Probe[] {
+function tokenProbes(model: ExactModel): (Probe & { readonly tokens: readonly number[] })[] {
   const plain = { ignoreEos: true, maxNewTokens: TOKENS };
   return [
     {
@@ -81,7 +76,7 @@ function neighbours(count: number, model: ExactModel): GenerationRequest[] {
     tokens: ids(50 + i, 1 + ((7 * i) % 20), model),
     sampling: {
       ignoreEos: true,
-      maxNewTokens: 3 + (i % TOKENS),
+      maxNewTokens: (model.probes === undefined ? 3 : 2 * TOKENS) + (i % TOKENS),
       temperature: i % 3,
       seed: i,
       ...(i % 4 === 0 && { frequencyPenalty: 1 }),
@@ -178,32 +173,55 @@ export const areOfHead = (drafts: Run["drafts"]): drafts is HeadDrafts =>
 export class Exactness {
   readonly model: ExactModel;
   readonly probes: readonly Probe[];
-  /** Its prompt holds the whole answer to "greedy". */
-  readonly secondTurn: Probe;
+  /** Its prompt holds the whole answer to "greedy"; absent where the model has probes of its own. */
+  readonly secondTurn: Probe | undefined;
   /** Prompts and answers of the first run. */
   #known: readonly (readonly number[])[] = [];
 
-  private constructor(model: ExactModel, secondTurn: Probe) {
+  private constructor(model: ExactModel, probes: readonly Probe[], secondTurn: Probe | undefined) {
     this.model = model;
     this.secondTurn = secondTurn;
-    this.probes = [...probesOf(model), ...(model.oneForm ? [secondTurn] : [])];
+    this.probes = secondTurn !== undefined && model.oneForm ? [...probes, secondTurn] : probes;
   }
 
   static async prepare(model: ExactModel): Promise<Exactness> {
-    const [first] = probesOf(model);
-    const engine = await model.open({ contextLength: 256, maxTotalTokens: 256 });
-    const { tokens } = await ask(engine, first!);
-    await engine.close();
-    return new Exactness(model, {
-      ...first!,
-      requestId: "second turn",
-      tokens: [...first!.tokens, ...tokens, 5, 9, 40],
-    });
+    const size = Math.max(LONGEST, 256);
+    const engine = await model.open({ contextLength: size, maxTotalTokens: size });
+    try {
+      if (model.probes !== undefined) {
+        return new Exactness(model, await model.probes(engine), undefined);
+      }
+      const probes = tokenProbes(model);
+      const { tokens } = await ask(engine, probes[0]!);
+      return new Exactness(model, probes, {
+        ...probes[0]!,
+        requestId: "second turn",
+        tokens: [...probes[0]!.tokens, ...tokens, 5, 9, 40],
+      });
+    } finally {
+      await engine.close();
+    }
   }
 
   #draftModel(drafts: Run["drafts"]): WeightSource | undefined {
     if (drafts === "model" || drafts === "model trees") return this.model.draftModel();
     return areOfHead(drafts) ? this.model.head?.(HEADS[drafts]) : undefined;
+  }
+
+  /** Images are read before all requests, which so come at once: no prompt stays in the cache. */
+  async #readImages(engine: Engine | Apart): Promise<void> {
+    for (const { logprobs: _, ...one } of this.probes) {
+      await ask(engine, { ...one, sampling: { maxNewTokens: 1 } });
+    }
+    if ("flushCache" in engine) await engine.flushCache();
+  }
+
+  /** Fills a small cache until the probes' images are read, so that they begin together there too. */
+  #occupy(engine: Engine | Apart, { maxTotalTokens }: Partial<EngineOptions>): Promise<unknown> {
+    if (this.model.probes === undefined || maxTotalTokens === undefined) return Promise.resolve();
+    const answer = 4 * TOKENS;
+    const tokens = ids(70, maxTotalTokens - answer - 2, this.model);
+    return ask(engine, { tokens, sampling: { maxNewTokens: answer, ignoreEos: true } });
   }
 
   async run({
@@ -230,6 +248,8 @@ export class Exactness {
       prefillOptions === undefined
         ? await open({})
         : apart(await open({ ...travels, ...prefillOptions }), await open(travels));
+    const readsFirst = this.model.probes !== undefined && !alone && !prefillOptions;
+    if (readsFirst && (requests > 0 || !twice)) await this.#readImages(engine);
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
     const { keptRows, entering, plans } = watchPlans();
@@ -241,14 +261,15 @@ export class Exactness {
       cachedTokens[request.requestId] = cached;
     };
     if (first === "greedy") await probe(this.probes[0]!);
-    if (first === "second turn") await ask(engine, this.secondTurn);
+    if (first === "second turn") await ask(engine, this.secondTurn!);
     const watch = new StepWatch();
     for (let round = 0; round < (twice ? 2 : 1); round++) {
       if (alone) for (const one of this.probes) await probe(one);
       else {
+        const occupied = this.#occupy(engine, options);
         const count = Math.max(requests - this.probes.length, 0);
         const others = neighbours(count, this.model).map((request) => ask(engine, request));
-        await Promise.all([...this.probes.map(probe), ...others]);
+        await Promise.all([...this.probes.map(probe), ...others, occupied]);
       }
     }
     watch.stop();
@@ -258,8 +279,8 @@ export class Exactness {
     await engine.close();
     vi.restoreAllMocks();
     if (this.#known.length === 0) {
-      this.#known = this.probes.map(({ requestId, tokens }) => [
-        ...tokens,
+      this.#known = this.probes.map(({ requestId }) => [
+        ...Array.from(watch.prompts.get(requestId)!, named),
         ...answers[requestId]![0]!.tokens,
       ]);
     }
@@ -269,6 +290,9 @@ export class Exactness {
   }
 }
 
+/** An id as all engines have it: they name rows of images differently. */
+const named = (id: number) => (id < 2 ** 52 ? id : -1);
+
 /** Has the engine draft what known texts go on with, every third token wrong. */
 function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: ExactModel): void {
   const told = new WeakMap<NgramProposer, number[]>();
@@ -276,7 +300,7 @@ function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: Ex
     this: NgramProposer,
     tokens,
   ) {
-    told.set(this, [...(told.get(this) ?? []), ...tokens]);
+    told.set(this, [...(told.get(this) ?? []), ...Array.from(tokens, named)]);
   });
   vi.spyOn(NgramProposer.prototype, "propose").mockImplementation(function (
     this: NgramProposer,

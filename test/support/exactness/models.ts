@@ -6,6 +6,7 @@
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
+import type { GenerationRequest } from "../../../src/generation.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { randomEagle } from "../checkpoints/random_eagle.ts";
@@ -19,6 +20,10 @@ import { syntheticSource } from "../synthetic/source.ts";
 export const [TOKENS, LONGEST] = fullTest ? [32, 700] : smallestCaseOnly ? [6, 92] : [8, 300];
 export const SHORT = 45;
 
+export interface Probe extends GenerationRequest {
+  readonly requestId: string;
+}
+
 export interface ExactModel {
   readonly name: string;
   readonly open: (options: Partial<EngineOptions>) => Promise<Engine>;
@@ -31,6 +36,10 @@ export interface ExactModel {
   readonly hasModule?: true;
   /** A model of other weights that drafts for it, which is seldom right. */
   readonly draftModel: () => WeightSource;
+  /** Requests whose answers are compared. Default: of tokens at random. */
+  readonly probes?: (engine: Engine) => Promise<readonly Probe[]>;
+  /** Whether its steps verify no drafts. */
+  readonly neverDrafts?: boolean;
   /** Heads of random weights that draft for it; its only variants are those with heads then. */
   readonly head?: (generation: "EAGLE" | "EAGLE3") => WeightSource;
 }
