@@ -176,8 +176,9 @@ function codeDtype({ method }: Quantization): Dtype | undefined {
   }
 }
 
+/** Of a text model: vision towers are published plain beside quantized ones. */
 function isProjection(name: string): boolean {
-  return /_proj(_with_mqa)?\.\w+$/.test(name);
+  return /_proj(_with_mqa)?\.\w+$/.test(name) && !/^(model\.)?(vision|visual)/.test(name);
 }
 
 export interface FitRequest {

@@ -26,6 +26,15 @@ import {
   QWEN3_30B_A3B,
   QWEN25_05B,
 } from "../../support/checkpoints/gqa_configs.ts";
+import { QWEN_2_5_VL } from "../../support/checkpoints/vision_configs.ts";
+
+/** The text model of Qwen2.5-VL, as one of its own. */
+const { architectures: _, rope_scaling: __, ...SHARED } = QWEN_2_5_VL;
+const QWEN25_TEXT = Object.fromEntries(
+  Object.entries({ ...SHARED, architectures: ["Qwen2ForCausalLM"] }).filter(
+    ([field]) => !/^(vision|image|video)_/.test(field),
+  ),
+);
 
 async function define(config: object): Promise<ModelDefinition> {
   const reader = new ConfigReader(config, { file: "config.json" });
@@ -189,4 +198,17 @@ test("weightTypeBytes takes the largest group that the columns allow", async () 
   expect(weightTypeBytes(await define(narrow), "awq")).toBeGreaterThan(0);
   const definition = await define(odd);
   expect(() => weightTypeBytes(definition, "awq")).toThrow("multiples");
+});
+
+test("weightTypeBytes takes a vision tower for plain, whatever the text model is", async () => {
+  const alone = await define(QWEN25_TEXT);
+  const whole = await define(QWEN_2_5_VL);
+  const towers = WEIGHT_TYPES.map(
+    (type) => weightTypeBytes(whole, type) - weightTypeBytes(alone, type),
+  );
+  expect(new Set(towers).size).toBe(1);
+  // Two bytes a number, four of those of norms and biases.
+  const numbers = countParameters(whole).total - countParameters(alone).total;
+  expect(Math.round(numbers / 1e6)).toBe(669);
+  expect(towers[0]! / numbers).toBeCloseTo(2, 1);
 });

@@ -4,8 +4,6 @@ import { memorySource } from "../../../src/checkpoint/memory_source.ts";
 import { detectQuantization } from "../../../src/checkpoint/quantization_config/detect_quantization.ts";
 import { architectureOf } from "../../../src/models/architectures.ts";
 import type { ModelDefinition } from "../../../src/models/model.ts";
-import { localGroup } from "../../../src/parallel/local.ts";
-import { formatsOf } from "../../support/checkpoints/formats.ts";
 
 /** As SmolVLM-256M's config.json has it: what its towers leave out is a default. */
 const SMOLVLM = {
@@ -50,12 +48,10 @@ const SMOLVLM = {
 
 type Config = typeof SMOLVLM;
 
-async function define(config: object, ranks = 1): Promise<ModelDefinition> {
+async function define(config: object): Promise<ModelDefinition> {
   const reader = new ConfigReader(config, { file: "config.json" });
   const quantization = await detectQuantization(memorySource({}), reader);
-  const [communicator] = localGroup(ranks);
-  const given = { communicator: communicator!, formats: formatsOf(() => "BF16") };
-  return architectureOf(reader).define(reader, quantization, ranks > 1 ? given : undefined);
+  return architectureOf(reader).define(reader, quantization);
 }
 
 const text = (fields: object): object => ({

@@ -2,6 +2,8 @@ import { describe, expect, test } from "vitest";
 import { ConfigReader } from "../../../src/checkpoint/config.ts";
 import { memorySource } from "../../../src/checkpoint/memory_source.ts";
 import { detectQuantization } from "../../../src/checkpoint/quantization_config/detect_quantization.ts";
+import { layOut } from "../../../src/engine/load/sizing.ts";
+import type { DefinedRanks } from "../../../src/layers/ranks/ranked_model.ts";
 import { architectureOf } from "../../../src/models/architectures.ts";
 import type { ModelDefinition } from "../../../src/models/model.ts";
 import { localGroup } from "../../../src/parallel/local.ts";
@@ -13,12 +15,10 @@ import {
   QWEN_2_5_VL_NEW,
 } from "../../support/checkpoints/vision_configs.ts";
 
-async function define(config: object, ranks = 1): Promise<ModelDefinition> {
+async function define(config: object, ranks?: DefinedRanks): Promise<ModelDefinition> {
   const reader = new ConfigReader(config, { file: "config.json" });
   const quantization = await detectQuantization(memorySource({}), reader);
-  const [communicator] = localGroup(ranks);
-  const given = { communicator: communicator!, formats: formatsOf(() => "BF16") };
-  return architectureOf(reader).define(reader, quantization, ranks > 1 ? given : undefined);
+  return architectureOf(reader).define(reader, quantization, ranks);
 }
 
 const within = (config: object, section: string, fields: object): object => ({
@@ -144,3 +144,24 @@ describe("configs that the engine refuses by name", () => {
     await expect(define(config)).rejects.toThrow(message);
   });
 });
+
+test.each([LLAVA_1_5, QWEN_2_5_VL, DEEPSEEK_VL2_TINY])(
+  "%#: each of two ranks counts the tower, as all keep as many tokens",
+  async (config) => {
+    const formats = formatsOf(() => "BF16");
+    const models = await Promise.all(
+      localGroup(2).map(async (communicator) =>
+        layOut(await define(config, { communicator, formats }), formats),
+      ),
+    );
+    const [first, second] = models.map(({ weightBytes }) => weightBytes);
+    expect(second).toBe(first);
+    const alone = layOut(await define(config), formats);
+    const tower = alone.model.vision!.specs.map(({ name }) => name);
+    for (const { model } of models) {
+      const names = new Set(model.specs.map(({ name }) => name));
+      expect(tower.every((name) => names.has(name))).toBe(true);
+    }
+    expect(first).toBeLessThan(alone.weightBytes);
+  },
+);
