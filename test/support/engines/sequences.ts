@@ -37,6 +37,7 @@ export function sequence(
     priority,
     grammar,
     drafts,
+    onChunk = () => {},
     onError = (error) => {
       throw error;
     },
@@ -46,6 +47,7 @@ export function sequence(
     readonly priority?: number | undefined;
     readonly grammar?: SequenceGrammar | undefined;
     readonly drafts?: DraftOptions | undefined;
+    readonly onChunk?: (chunk: GenerationChunk) => void;
     readonly onError?: (error: unknown) => void;
   } = {},
 ) {
@@ -65,7 +67,10 @@ export function sequence(
     drafts,
     eosTokenIds: new Set([EOS]),
     detokenizer: new Detokenizer(vocabulary, sampling),
-    onChunk: (chunk) => chunks.push(chunk),
+    onChunk: (chunk) => {
+      chunks.push(chunk);
+      onChunk(chunk);
+    },
     onError,
   });
   return { sequence: made, chunks };

@@ -10,7 +10,7 @@ import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { BatchSequence } from "../../../src/layers/batch.ts";
 import type { DraftTreeSizes } from "../../../src/layers/tree_tensors.ts";
 import { acceptedPath, chainParents } from "../../../src/speculation/draft_nodes.ts";
-import { draftsOf, treeOf } from "./simulated_model.ts";
+import { draftsOf, type PlayedText, treeOf } from "./simulated_model.ts";
 
 /** The rows of a sequence, where they really stand. */
 export interface Place extends BatchSequence {
@@ -91,13 +91,19 @@ export function draftStep(
     ids,
     accepted,
     tokensOf,
+    textOf,
     tree,
+    wrong,
   }: {
     readonly ids: Uint32Array;
     readonly accepted: readonly Accepted[];
     readonly tokensOf: (sequence: Sequence) => readonly number[];
+    /** The same as texts. */
+    readonly textOf: (sequence: Sequence) => PlayedText;
     /** Of drafts that are trees. */
     readonly tree: DraftTreeSizes | undefined;
+    /** One draft in so many is wrong. */
+    readonly wrong: number | undefined;
   },
 ): Uint32Array[] {
   for (const place of places) {
@@ -118,15 +124,11 @@ export function draftStep(
       if (next !== tokens[position + j + 1]) throw new Error("a row has another token behind it");
     }
   }
-  if (tree !== undefined) {
-    return (draftRequest?.owners ?? []).map((owner) => {
-      const tokens = [...tokensOf(owner)];
-      return Uint32Array.from(treeOf({ partition: owner.partition, tokens }, tree));
-    });
-  }
-  return (draftRequest?.owners ?? []).map((owner) => {
-    const { steps } = draftRequest!;
-    const drafts = draftsOf({ partition: owner.partition, tokens: [...tokensOf(owner)] }, steps);
+  const { owners = [], steps = 0 } = draftRequest ?? {};
+  if (tree !== undefined)
+    return owners.map((owner) => Uint32Array.from(treeOf(textOf(owner), tree)));
+  return owners.map((owner) => {
+    const drafts = draftsOf(textOf(owner), steps, wrong);
     return Uint32Array.from({ length: steps }, (_, i) => drafts[i] ?? 2);
   });
 }

@@ -5,25 +5,30 @@
  * @module
  */
 
-import { FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
 import type { PrefixStore } from "../../../src/cache/prefix_store.ts";
+import type { JsonJump } from "../../../src/constraint.ts";
 import { adaptiveChoice } from "../../../src/engine/drafts/adaptive_choice.ts";
+import { SequenceGrammar } from "../../../src/engine/grammar/sequence_grammar.ts";
 import { PrefixTransfers } from "../../../src/engine/prefix/prefix_transfers.ts";
 import {
   type PageCarrier,
   RetractionMemory,
 } from "../../../src/engine/schedule/retraction_memory.ts";
-import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
+import { type ScheduledStep, sampledRows } from "../../../src/engine/schedule/scheduled_step.ts";
 import type { SchedulerOptions } from "../../../src/engine/schedule/scheduler_options.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import type { PageHolder } from "../../../src/engine/schedule/sequence_pages.ts";
 import { carryOut } from "../../../src/engine/step/page_transfers.ts";
 import { DeviceError } from "../../../src/errors.ts";
+import type { GenerationChunk } from "../../../src/generation.ts";
+import { GrammarError } from "../../../src/grammar/grammar_error.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { EOS, scheduler, sequence, slotCarrier, slotCopier } from "../engines/sequences.ts";
-import { type Accepted, acceptedOf, draftStep, type Place, placesOf } from "./simulated_drafts.ts";
+import { require } from "./require.ts";
 import { type FailingMethod, failParts } from "./simulated_faults.ts";
-import { answerOf, draftsOf, GENERATED, longer, nextToken, startOf } from "./simulated_model.ts";
+import { type Results, SimulatedGpu } from "./simulated_gpu.ts";
+import { PlayedGrammars, type PlayedRules } from "./simulated_grammar.ts";
+import { draftsOf, plainAnswer } from "./simulated_model.ts";
 import { othersTurn, slowCodec, waitingCarrier, watchBorrowers } from "./simulated_prefixes.ts";
 
 export interface SimulatedOptions extends Partial<SchedulerOptions> {
@@ -39,6 +44,8 @@ export interface SimulatedOptions extends Partial<SchedulerOptions> {
   readonly store?: PrefixStore;
   /** Drafts of a sequence that a step verifies at most; some are right. Default none. */
   readonly maxDrafts?: number;
+  /** One draft in so many is wrong. Default 4. */
+  readonly wrongDrafts?: number;
   /** Has the number of drafts follow these costs of steps. Default: it is always the same. */
   readonly costs?: StepCosts;
   /** Seconds that a request waits for what is stored of it. Default as long as it takes. */
@@ -50,13 +57,16 @@ export interface SimulatedRequest {
   readonly maxNewTokens: number;
   readonly partition?: string | undefined;
   readonly priority?: number;
+  /** What its answer has to match, and what of that is taken without a step. Default: anything. */
+  readonly rules?: PlayedRules | undefined;
+  readonly jump?: JsonJump | undefined;
 }
 
-/** What a step leaves. */
-interface Results {
-  readonly ids: Uint32Array;
-  readonly drafts: readonly Uint32Array[];
-}
+/** Tokens that masks tell of. */
+const VOCABULARY = 64;
+
+/** More than any test has an engine wait. */
+const MOST_WAITS = 100_000;
 
 const LOST = new DeviceError("The device is lost");
 
@@ -79,17 +89,11 @@ export class SimulatedEngine {
   onAwait: () => void = () => {};
   readonly counts = {
     ...{ steps: 0, mostAhead: 0, retractions: 0, copies: 0, restores: 0, ended: 0, losses: 0 },
-    ...{ drafted: 0, accepted: 0, continued: 0, entering: 0, leftOut: 0, moved: 0 },
+    ...{ continued: 0, entering: 0, leftOut: 0 },
   };
   readonly #options: SimulatedOptions;
-  /** What stands in each slot of the cache: the number of the prefix whose last token is there. */
-  readonly #slots = new Map<number, number>();
-  /** Tokens of each sequence, those included that no client has seen yet. */
-  readonly #tokens = new Map<Sequence, number[]>();
-  /** What the newest step has sampled. */
-  #sampled: Uint32Array = new Uint32Array(0);
-  /** What it has drafted, by its sequences. */
-  #drafted: readonly Uint32Array[] = [];
+  readonly gpu: SimulatedGpu;
+  readonly grammars = new PlayedGrammars();
   readonly #movers;
   /** Absent without a store. */
   readonly prefixes: PrefixTransfers | undefined;
@@ -100,11 +104,14 @@ export class SimulatedEngine {
   /** Requests that wait for what is stored of them. */
   readonly #begins = new Set<Promise<void>>();
   #isRunning = false;
+  #waits = 0;
 
   constructor(options: SimulatedOptions) {
     const { pageCount, pageSize, hostSlots = 0, ...others } = options;
     this.#options = options;
-    this.carrier = waitingCarrier(slotCarrier(this.#slots, pageSize), () => this.#wait());
+    this.gpu = new SimulatedGpu(options);
+    const { slots } = this.gpu;
+    this.carrier = waitingCarrier(slotCarrier(slots, pageSize), () => this.#wait());
     this.memory = new RetractionMemory(hostSlots * 4, this.carrier);
     const retractionMemory = this.memory;
     const { costs, draftSteps: most = 0 } = options;
@@ -114,14 +121,14 @@ export class SimulatedEngine {
     this.pool = made.pool;
     this.pages = made.pages;
     this.radix = made.radix;
-    this.#movers = { retractionMemory, copier: slotCopier(this.#slots, pageSize) };
+    this.#movers = { retractionMemory, copier: slotCopier(slots, pageSize) };
     this.#borrowers = watchBorrowers(this.pages);
     const { store, maxWait = Number.POSITIVE_INFINITY } = options;
     this.prefixes =
       store &&
       new PrefixTransfers({
         ...{ store, maxWait, pages: this.pages, minTokens: store.blockTokens },
-        codec: slowCodec(slotCarrier(this.#slots, pageSize), {
+        codec: slowCodec(slotCarrier(slots, pageSize), {
           lossCount: () => this.counts.losses,
           loss: LOST,
         }),
@@ -131,30 +138,43 @@ export class SimulatedEngine {
       });
   }
 
-  add({ prompt, maxNewTokens, ...options }: SimulatedRequest): Sequence {
+  add({ prompt, maxNewTokens, rules, jump, ...options }: SimulatedRequest): Sequence {
     const onError = (error: unknown) => {
       this.errors.set(made, error);
       this.#end(made);
+      this.#requireAnswer(made);
     };
-    const { maxDrafts: most = 0, draftSteps = 0, tree } = this.#options;
+    const { maxDrafts: most = 0, draftSteps = 0, tree, wrongDrafts } = this.#options;
     const treeDepth = tree?.steps;
-    const own = { append: () => {}, propose: (count: number) => draftsOf(made, count) };
-    const drafter = draftSteps > 0 ? undefined : own;
+    const propose = (count: number) =>
+      draftsOf(this.gpu.textOf(made, made.tokens), count, wrongDrafts);
+    const drafter = draftSteps > 0 ? undefined : { append: () => {}, propose };
     const endTokens = new Set([EOS]);
     const drafts = most > 0 ? { drafter, most, endTokens, treeDepth } : undefined;
-    const { sequence: made } = sequence(prompt, maxNewTokens, {}, { ...options, drafts, onError });
+    const given = { vocabularySize: VOCABULARY, jump, onKnown: () => {} };
+    const grammar = rules && new SequenceGrammar(given);
+    // As an engine's stream does, at once.
+    const onChunk = ({ finish }: GenerationChunk) => {
+      if (finish !== null && this.live.has(made)) this.#finish(made);
+    };
+    const own = { ...options, grammar, drafts, onChunk, onError };
+    const { sequence: made } = sequence(prompt, maxNewTokens, {}, own);
     this.live.add(made);
-    this.#tokens.set(made, [...made.tokens]);
-    if (this.prefixes === undefined) this.scheduler.add(made);
-    else this.#beginLater(made, this.prefixes);
+    this.gpu.add(made, rules);
+    const opening = rules && this.grammars.begin(grammar!, rules);
+    if (this.prefixes === undefined && opening === undefined) this.scheduler.add(made);
+    else this.#beginLater(made, opening);
     return made;
   }
 
-  #beginLater(one: Sequence, prefixes: PrefixTransfers): void {
+  #beginLater(one: Sequence, opening: Promise<void> | undefined): void {
     const isWanted = () => this.live.has(one);
-    const begun = prefixes.restore(one, isWanted).then(() => {
+    const restored = this.prefixes?.restore(one, isWanted);
+    const begun = Promise.all([opening, restored]).then(() => {
       this.#begins.delete(begun);
-      if (isWanted()) this.scheduler.add(one);
+      if (!isWanted()) return;
+      this.scheduler.add(one);
+      one.announce();
     });
     this.#begins.add(begun);
   }
@@ -162,6 +182,7 @@ export class SimulatedEngine {
   leave(one: Sequence): void {
     this.#end(one);
     one.abort("left");
+    this.#requireAnswer(one);
   }
 
   /** Makes those calls fail for which `isNow` says so. */
@@ -182,6 +203,7 @@ export class SimulatedEngine {
           this.#isRunning = false;
           this.prefixes?.rest();
           if (this.#begins.size === 0) return;
+          this.grammars.answerAll();
           await Promise.race(this.#begins);
         } catch (error) {
           if (error !== LOST) throw error;
@@ -213,21 +235,24 @@ export class SimulatedEngine {
       }
       const oldest = inFlight.shift();
       if (oldest === undefined) {
-        if (s.hasWork && this.pages.borrowerCount > 0) continue;
-        return;
+        if (s.isUnprepared) await this.#nextMask();
+        else if (!s.hasWork || this.pages.borrowerCount === 0) return;
+        continue;
       }
       await this.#wait();
       s.commit(oldest.step, oldest.results.ids, oldest.results.drafts);
       this.prefixes?.committed(oldest.step);
-      for (const one of this.live) if (one.finish !== null) this.#finish(one);
     }
   }
 
-  /** Another device: nothing is in its cache, and what steps in flight have sampled is not known. */
+  async #nextMask(): Promise<void> {
+    this.grammars.answer();
+    await this.#wait();
+  }
+
   #lose(): void {
     this.counts.losses += 1;
-    this.#slots.clear();
-    for (const one of this.live) this.#tokens.set(one, [...one.tokens]);
+    this.gpu.lose(this.live);
     this.scheduler.restart(LOST);
     this.checkPages();
   }
@@ -253,6 +278,7 @@ export class SimulatedEngine {
     require(pages.available === pool.pageCount, "a page is still in use");
     require(radix === undefined || radix.evictablePages === radix.pageCount, "a lock is left");
     require(memory.usedBytes === 0, "host memory is still in use");
+    require(this.grammars.sessions.size === 0, "a session of a grammar is left");
   }
 
   async #submit(step: ScheduledStep): Promise<Results> {
@@ -260,132 +286,48 @@ export class SimulatedEngine {
     this.counts.steps += 1;
     this.counts.copies += transfers.copies.length;
     this.counts.restores += transfers.restores.length;
+    // Before anything is awaited, as the engine's loop does: a sequence may leave while pages move.
+    const rows = sampledRows(step);
     await carryOut(transfers, this.#movers);
     await this.#wait();
     if (this.losesWith(step)) throw LOST;
-    const tokensOf = (one: Sequence) => this.#tokens.get(one)!;
-    const places = placesOf(step, this.#drafted, tokensOf);
     this.counts.continued += step.continued.size;
     if (step.batch.nextSources !== undefined) this.counts.entering += 1;
     else if (this.#options.draftSteps) this.counts.leftOut += 1;
-    const { ids, accepted } = this.#compute(step, places);
-    const { tree } = this.#options;
-    this.#drafted = draftStep(step, places, { ids, accepted, tokensOf, tree });
-    return { ids, drafts: this.#drafted };
+    return this.gpu.run(step, rows);
   }
 
   async #wait(): Promise<void> {
+    this.#waits += 1;
+    require(this.#waits < MOST_WAITS, "it waits for ever");
     this.onAwait();
+    this.grammars.answer();
     await (this.prefixes === undefined ? Promise.resolve() : othersTurn());
     this.checkPages();
     if (this.isLostNow()) throw LOST;
   }
 
   #finish(one: Sequence): void {
-    this.live.delete(one);
+    this.#end(one);
     this.counts.retractions += one.retractions;
     this.counts.ended += 1;
-    const want = answerOf(one).join();
-    const got = one.tokens.slice(one.promptLength).join();
-    require(got === want, `the answer is ${got}, not ${want}`);
+    this.#requireAnswer(one);
+  }
+
+  /** That a plain engine gives the same: as much of it as there is where the sequence has not ended. */
+  #requireAnswer(one: Sequence): void {
+    const plain = plainAnswer(one, this.gpu.rulesOf(one));
+    const got = one.tokens.slice(one.promptLength);
+    const isDead = this.errors.get(one) instanceof GrammarError;
+    const isWhole = one.finish?.type !== "abort" || isDead;
+    const want = isWhole ? plain.tokens : plain.tokens.slice(0, got.length);
+    require(got.join() === want.join(), `the answer is ${got}, not ${want}`);
+    require(!isWhole || isDead === plain.isDead, "a dead end is none, or the reverse");
   }
 
   #end(one: Sequence): void {
     this.scheduler.remove(one);
     this.live.delete(one);
+    one.grammar?.close();
   }
-
-  /** Plays the step: each row reads the row before it from the cache, and all those before that. */
-  #compute({ batch, sampled }: ScheduledStep, places: readonly Place[]) {
-    const slots = this.#slots;
-    require(batch.sources.length <= 16, "too many rows");
-    const written = new Set<number>();
-    let row = 0;
-    let isPrefill = false;
-    /** What stands behind the last token of each sequence, and behind each of its drafts. */
-    const last = new Map<Sequence, number[]>();
-    for (const q of places) {
-      const { owner, computed, drafted } = q;
-      const { promptLength, partition } = owner;
-      isPrefill ||= q.phase === "prefill";
-      // Generated rows stand in front, and each row runs the form that belongs to its token.
-      const form = drafted.length > 0 ? "verify" : "decode";
-      require(q.phase === (isPrefill ? "prefill" : form), "rows are out of order");
-      require(q.position < promptLength === isPrefill, "a row has the wrong form");
-      require(!isPrefill || computed <= promptLength, "a prompt row goes too far");
-      const end = q.position + q.queryLength;
-      require(q.queryStart === row && computed === end - drafted.length, "a row is missing");
-      const slotOf = (at: number) => this.#slot(q.pageTable, at);
-      const tokens = this.#tokens.get(owner)!;
-      const found: number[] = [];
-      for (let at = q.position; at < end; at++, row++) {
-        const isDraft = at >= computed;
-        const wanted = isDraft ? drafted[at - computed] : tokens[at];
-        const isKnown = isDraft || at < owner.tokens.length;
-        const token = q.continues ? wanted! : this.#token(batch.sources[row]!, isKnown);
-        require(token === wanted || owner.finish !== null, "a row has another token");
-        const above = q.position + (q.tree?.parents[at - q.position] ?? at - q.position - 1);
-        const before = above < 0 ? startOf(partition) : (slots.get(slotOf(above)) ?? 0);
-        require(!written.has(slotOf(at)), "a slot is written twice");
-        written.add(slotOf(at));
-        slots.set(slotOf(at), longer(before, token) + (isPrefill ? 0 : GENERATED));
-        if (at >= computed - 1) found.push(slots.get(slotOf(at))!);
-      }
-      last.set(owner, found);
-    }
-    for (const place of places) this.#checkReads(place);
-    const ids = Uint32Array.from(sampled, (one) => nextToken(last.get(one)!.shift()!));
-    const accepted = acceptedOf(sampled, ids, places);
-    this.#append(accepted);
-    this.#sampled = ids;
-    return { ids, accepted };
-  }
-
-  /** Gives each sequence the token drawn first, and those behind drafts that were right. */
-  #append(accepted: readonly Accepted[]): void {
-    for (const { place, rows, drawn } of accepted) {
-      const { owner, tree, position, pageTable } = place;
-      this.#tokens.get(owner)!.push(...drawn);
-      this.counts.drafted += place.drafted.length;
-      this.counts.accepted += rows.length - 1;
-      if (tree === undefined) continue;
-      // The entries of the path move together.
-      rows.forEach((row, depth) => {
-        const found = this.#slots.get(this.#slot(pageTable, position + row))!;
-        this.#slots.set(this.#slot(pageTable, position + depth), found);
-        if (row !== depth) this.counts.moved += 1;
-      });
-    }
-  }
-
-  /** A sequence that has left reads what it likes. */
-  #checkReads({ pageTable, owner: one, computed }: Place): void {
-    if (one.finish !== null) return;
-    const { promptsDiffer } = this.#options;
-    const tokens = this.#tokens.get(one)!;
-    let prefix = startOf(one.partition);
-    for (let at = 0; at < computed; at++) {
-      prefix = longer(prefix, tokens[at]!);
-      const found = this.#slots.get(this.#slot(pageTable, at)) ?? 0;
-      require((found & ~GENERATED) >>> 0 === prefix, `another prefix stands at ${at}`);
-      const isWrong = promptsDiffer && at >= one.promptLength && found === prefix;
-      require(!isWrong, "a generated token was computed as a prompt's");
-    }
-  }
-
-  #token(source: number, isKnown: boolean): number {
-    require(source < FROM_SAMPLED ===
-      isKnown, "a known token is taken from the GPU, or the reverse");
-    return isKnown ? source : this.#sampled[source - FROM_SAMPLED]!;
-  }
-
-  #slot(pageTable: readonly number[], at: number): number {
-    const { pageSize } = this.#options;
-    require(at < pageTable.length * pageSize, "a row has no page");
-    return pageTable[Math.floor(at / pageSize)]! * pageSize + (at % pageSize);
-  }
-}
-
-function require(holds: boolean, problem: string): void {
-  if (!holds) throw new Error(problem);
 }
