@@ -56,12 +56,34 @@ export function defineDeepseek(
   },
 ): ModelDefinition {
   const whole = readDeepseekConfig(reader, generation);
-  const splitLength = whole.heads * whole.latent >= WIDE_ATTENTION ? 2048 : 256;
   const ranked = rankedModel(ranks, sharedHeads(whole));
   const config = { ...whole, heads: whole.heads / ranked.attention.size };
   const rounding = activationRounding(quantization);
   const { size } = ranked.communicator;
-  const shape: ModelShape = {
+  const sizes = { size, allHeads: whole.heads, rounds: isFused(rounding) };
+  const shape = latentShape(config, sizes);
+  const decoder = { ...decoderShape(config), rounding };
+  return {
+    architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
+    shape,
+    facts: factsOf(whole),
+    create: (given) => {
+      const { model, attention } = ranked.options(given, rounding?.group === "row");
+      return new Decoder(decoder, mlaBlocks(config, shape, attention), model);
+    },
+  };
+}
+
+/**
+ * @param config With the heads that one of `size` ranks has.
+ * @param options `allHeads`: of all ranks together; `rounds`: whether norms round what they write.
+ */
+export function latentShape(
+  config: DeepseekConfig,
+  options: { readonly size: number; readonly allHeads: number; readonly rounds: boolean },
+): ModelShape {
+  const splitLength = options.allHeads * config.latent >= WIDE_ATTENTION ? 2048 : 256;
+  return {
     vocabularySize: config.vocabularySize,
     hiddenSize: config.hiddenSize,
     contextLength: config.contextLength,
@@ -73,22 +95,7 @@ export function defineDeepseek(
     expandedEntry: expandedEntry(config),
     promptsDiffer: true,
     prefillRowTile: PREFILL_ROW_TILE,
-    maxRowBytes: maxRowBytes(config, {
-      splitLength,
-      size,
-      allHeads: whole.heads,
-      rounds: isFused(rounding),
-    }),
-  };
-  const decoder = { ...decoderShape(config), rounding };
-  return {
-    architecture: generation === "v2" ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
-    shape,
-    facts: factsOf(whole),
-    create: (given) => {
-      const { model, attention } = ranked.options(given, rounding?.group === "row");
-      return new Decoder(decoder, mlaBlocks(config, shape, attention), model);
-    },
+    maxRowBytes: maxRowBytes(config, { splitLength, ...options }),
   };
 }
 
@@ -115,12 +122,7 @@ function decoderShape(config: DeepseekConfig): Omit<DecoderShape, "rounding"> {
   };
 }
 
-/**
- * Bytes of the widest activations: what one binding holds bounds the rows of a step.
- *
- * @param config With the heads that one of `size` ranks has.
- * @param options `allHeads`: of all ranks together; `rounds`: whether norms round what they write.
- */
+/** Bytes of the widest activations: what one binding holds bounds the rows of a step. */
 function maxRowBytes(
   config: DeepseekConfig,
   options: {
@@ -165,21 +167,25 @@ function sharedHeads({
   return { count: heads, dimension: "heads", matrices, columns: latent };
 }
 
-function mlaBlocks(
+/** @param special `name`: of a layer, in front of its tensors' names; `inputSize`: of the rows that it projects. */
+export function mlaBlocks(
   config: DeepseekConfig,
-  { splitLength }: ModelShape,
+  { splitLength }: Pick<ModelShape, "splitLength">,
   options: ModelOptions,
+  special: { readonly name?: (layer: number) => string; readonly inputSize?: number } = {},
 ): AttentionBlocks {
+  const { name: nameOf = (layer) => `model.layers.${layer}`, ...input } = special;
   const { nope, rope, ropeTheta, yarn: scaling } = config;
   const shape: MlaShape = {
     ...config,
+    ...input,
     eps: LATENT_NORM_EPS,
     softmaxScale: softmaxScale({ nope, rope, scaling }),
     splitLength,
   };
   const layers = Array.from(
     { length: config.layers + (options.drafts ? config.draftLayers : 0) },
-    (_, i) => new MlaAttention(options, shape, `model.layers.${i}.self_attn`),
+    (_, i) => new MlaAttention(options, shape, `${nameOf(i)}.self_attn`),
   );
   return {
     layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),

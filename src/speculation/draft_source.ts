@@ -133,8 +133,8 @@ export function requireDraftFits(
 
 /** What has a model of that architecture draft. */
 export function kindOfDraft(architecture: string): DraftKind {
-  if (architecture.endsWith("Eagle3")) return "EAGLE3";
-  return architecture.endsWith("Eagle") ? "EAGLE" : "STANDALONE";
+  if (/^Eagle3|Eagle3$/.test(architecture)) return "EAGLE3";
+  return /^Eagle|Eagle$/.test(architecture) ? "EAGLE" : "STANDALONE";
 }
 
 /** An exported layer of a checkpoint, under the name of the whole model or one of its own. */

@@ -33,6 +33,10 @@ const OF_LATENT = { hidden_size: 136, vocab_size: 264 };
 const EAGLE = { generation: "EAGLE" } as const;
 const EAGLE3 = { generation: "EAGLE3" } as const;
 
+/** Its file is made from the target's: experts are named that it has not. */
+const OWN = { architectures: ["Eagle3DeepseekV2ForCausalLM"] };
+const LATENT = { ...EAGLE3, isLatent: true, config: OWN, target: latent };
+
 interface HeadCase extends RandomEagle {
   /** Default: grouped-query attention. */
   readonly target?: typeof grouped | typeof latent;
@@ -68,6 +72,34 @@ const CASES: readonly (readonly [string, HeadCase])[] = [
   ["EAGLE-3 with the target's output head", { ...EAGLE3, config: { draft_vocab_size: null } }],
   ["EAGLE for latent attention", { ...EAGLE, config: OF_LATENT, target: latent }],
   ["EAGLE-3 for latent attention", { ...EAGLE3, config: OF_LATENT, target: latent }],
+  ["EAGLE-3 that adds to normed states", { ...EAGLE3, config: { norm_before_residual: true } }],
+  [
+    "EAGLE-3 of all tokens, under another server's names",
+    {
+      ...EAGLE3,
+      config: { architectures: ["Eagle3LlamaForCausalLM"], draft_vocab_size: 263 },
+      ...{ layerName: "layers.0", hasIds: false },
+    },
+  ],
+  ["EAGLE-3 with latent attention", LATENT],
+  ["the same without a query latent", { ...LATENT, config: { ...OWN, q_lora_rank: null } }],
+  [
+    "the same with other heads, turned as they are",
+    {
+      ...LATENT,
+      config: {
+        ...{ ...OWN, num_attention_heads: 2, num_key_value_heads: 2, rope_scaling: null },
+        ...{ kv_lora_rank: 32, qk_nope_head_dim: 16, qk_rope_head_dim: 12, v_head_dim: 20 },
+      },
+    },
+  ],
+  [
+    "the same, named as by a server that adds to normed states",
+    {
+      ...LATENT,
+      config: { ...OWN, architectures: ["DeepseekV3ForCausalLMEagle3"] },
+    },
+  ],
 ];
 
 const speculation = (algorithm: "EAGLE" | "EAGLE3") =>

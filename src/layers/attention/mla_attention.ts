@@ -79,19 +79,15 @@ export class MlaAttention {
   constructor(context: LayerContext, shape: MlaShape, name: string) {
     const { memory, layout } = context;
     const { heads, hiddenSize, queryLatent, latent, nope, rope, value } = shape;
+    const { inputSize: columns = hiddenSize } = shape;
     const queryRows = heads * (nope + rope);
     const first = new FusedLinear(context, {
       label: `${name} first projections`,
       parts: [
         queryLatent === null
-          ? { name: `${name}.q_proj`, rows: queryRows, columns: hiddenSize, split: "heads" }
-          : { name: `${name}.q_a_proj`, rows: queryLatent, columns: hiddenSize, split: "none" },
-        {
-          name: `${name}.kv_a_proj_with_mqa`,
-          rows: latent + rope,
-          columns: hiddenSize,
-          split: "none",
-        },
+          ? { name: `${name}.q_proj`, rows: queryRows, columns, split: "heads" }
+          : { name: `${name}.q_a_proj`, rows: queryLatent, columns, split: "none" },
+        { name: `${name}.kv_a_proj_with_mqa`, rows: latent + rope, columns, split: "none" },
       ],
     });
     this.#first = first;

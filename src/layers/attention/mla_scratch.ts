@@ -16,6 +16,8 @@ import type { StepTensors } from "../step_tensors.ts";
 
 export interface MlaShape {
   readonly hiddenSize: number;
+  /** Width of the rows that are projected. Default: `hiddenSize`. */
+  readonly inputSize?: number;
   readonly heads: number;
   /** Width of the query latent; `null` projects queries in one step. */
   readonly queryLatent: number | null;

@@ -8,6 +8,7 @@ import type { Quantization } from "../../checkpoint/quantization.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import { ONE_RANK } from "../../parallel/communicator.ts";
 import { architectureOf } from "../architectures.ts";
+import { latentShape } from "../deepseek.ts";
 import { gqaModelShape } from "../gqa_decoder.ts";
 import type { ModelShape } from "../model.ts";
 import type { CreateOptions } from "../model_options.ts";
@@ -15,7 +16,7 @@ import type { DraftNetwork } from "./draft_network.ts";
 import {
   AUXILIARY_STATES,
   type EagleConfig,
-  eagleGeneration,
+  eagleHeadOf,
   readEagleConfig,
 } from "./eagle_config.ts";
 import { EagleHead } from "./eagle_head.ts";
@@ -36,30 +37,42 @@ export function defineDraft(
   quantization: Quantization,
   has: (name: string) => boolean,
 ): DraftDefinition {
-  const generation = eagleGeneration(config.strings("architectures"));
-  if (generation === undefined) {
+  const named = eagleHeadOf(config.strings("architectures"));
+  if (named === undefined) {
     const { architecture, shape, create } = architectureOf(config).define(config, quantization);
     return { architecture, shape, create: (options) => create(options).asDraft() };
   }
-  const head = readEagleConfig(config, generation);
+  const head = readEagleConfig(config, named);
   config.finish({ ignored: ["quantization_config", "compression_config"] });
-  const { architecture, hiddenSize } = head;
+  const { architecture, generation } = head;
+  const shape = shapeOf(head);
   return {
     architecture,
-    shape: gqaModelShape(head, AUXILIARY_STATES * hiddenSize),
+    shape,
     create: (given, target) => {
       requireWidth(head, target);
       // Inputs stay as they are: a head is small, and changes no answer.
       const options = { ...given, communicator: ONE_RANK, quantizeActivations: false };
       const captures = generation === "EAGLE3" ? capturesOf(head, target) : undefined;
-      return new EagleHead(head, options, { hasBias: has("fc.bias"), captures });
+      return new EagleHead(head, options, { has, captures, splitLength: shape.splitLength });
     },
   };
 }
 
+function shapeOf({ layer }: EagleConfig): ModelShape {
+  const widest = AUXILIARY_STATES * layer.config.hiddenSize;
+  if (layer.kind === "gqa") return gqaModelShape(layer.config, widest);
+  const { config } = layer;
+  const shape = latentShape(config, { size: 1, allHeads: config.heads, rounds: false });
+  const row = Math.max(shape.maxRowBytes.row, widest * FLOAT_BYTES);
+  return { ...shape, maxRowBytes: { ...shape.maxRowBytes, row } };
+}
+
+const FLOAT_BYTES = 4;
 const FIELD = "speculation.draftModelPath";
 
-function requireWidth({ hiddenSize }: EagleConfig, target: ModelShape): void {
+function requireWidth({ layer }: EagleConfig, target: ModelShape): void {
+  const { hiddenSize } = layer.config;
   if (hiddenSize === target.hiddenSize) return;
   throw new InvalidRequestError(
     `Cannot use ${FIELD}: the head's rows have ${hiddenSize} elements, the model's ${target.hiddenSize}`,

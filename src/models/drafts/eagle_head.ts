@@ -7,6 +7,9 @@
  * | EAGLE | the token's embedding beside the target's final hidden state | that, without a norm | the target's head |
  * | EAGLE-3 | hidden states in front of three of the target's layers | norms of the embedding and of that, side by side | the head's own norm and output head, of fewer tokens |
  *
+ * Its layer is that of Llama or Qwen2, of EAGLE-3 also that of DeepSeek with latent attention. A few
+ * EAGLE-3 heads add what attention makes to the normed states, most to the states as they are.
+ *
  * Rows of a chain have what the layer has made of the row before in place of the target's states, or of
  * their projection.
  *
@@ -35,7 +38,8 @@ import { ONE_RANK } from "../../parallel/communicator.ts";
 import { decoderForms } from "../decoder_launches.ts";
 import { bindBlocks, compileLayer, type LayerBlocks } from "../decoder_layer.ts";
 import { allocateRows, compileFinalNorm, type DecoderRows, type Pending } from "../decoder_rows.ts";
-import type { DecoderShape } from "../decoder_shape.ts";
+import type { AttentionBlocks, DecoderShape } from "../decoder_shape.ts";
+import { mlaBlocks } from "../deepseek.ts";
 import { gqaBlocks } from "../gqa_decoder.ts";
 import type { DraftBinding, LayerTensors, ModelOptions } from "../model_options.ts";
 import {
@@ -51,13 +55,25 @@ import { TargetIds } from "./target_ids.ts";
 
 const FLOAT_BYTES = 4;
 
+/** What a head is made with beside its config. */
+interface GivenParts {
+  /** Whether its checkpoint has a tensor. */
+  readonly has: (name: string) => boolean;
+  /** Layers of the target in front of which EAGLE-3 takes the rows. */
+  readonly captures: readonly number[] | undefined;
+  /** Keys that its attention takes at once. */
+  readonly splitLength: number;
+}
+
 /** What EAGLE-3 has and EAGLE takes from its target, or goes without. */
 interface OwnParts {
+  /** Whether the residual stream begins with the normed states. */
+  readonly addsToNormed: boolean;
   /** Norms of the embedding and of the projected states, side by side. */
   readonly norms: { readonly weights: Tensor; readonly hidden: number };
   readonly norm: VectorWeight;
-  /** Where its head is its own. */
-  readonly output: { readonly head: OutputHead; readonly ids: TargetIds } | undefined;
+  /** Where its head is its own. Without ids, its tokens are the target's. */
+  readonly output: { readonly head: OutputHead; readonly ids: TargetIds | undefined } | undefined;
   readonly specs: readonly WeightSpec[];
 }
 
@@ -68,6 +84,8 @@ interface Bound {
   readonly blocks: LayerBlocks;
   /** `[maxRows, joinedStride]` f32: embedding and hidden state, side by side. */
   readonly joined: Tensor;
+  /** `[maxRows]` u32: the second half of each joined row, as a row of half the width; where it is taken. */
+  readonly halves: Tensor | undefined;
   /** `[maxRows, hiddenStride]` f32: what a chain's rows go on from; the drafts' hidden rows for EAGLE. */
   readonly carried: Tensor;
 }
@@ -79,49 +97,41 @@ export class EagleHead implements DraftNetwork {
   readonly captures: readonly number[] | undefined;
   readonly #shape: DecoderShape;
   readonly #options: ModelOptions;
-  readonly #attention: ReturnType<typeof gqaBlocks>;
+  readonly #attention: AttentionBlocks;
   readonly #project: Linear;
   readonly #feedForwardNorm: VectorWeight;
   readonly #feedForward: Mlp;
   readonly #own: OwnParts | undefined;
 
-  /** @param given `hasBias`: whether its first projection has one; `captures`: of EAGLE-3. */
-  constructor(
-    config: EagleConfig,
-    options: ModelOptions,
-    given: { readonly hasBias: boolean; readonly captures: readonly number[] | undefined },
-  ) {
-    const { hiddenSize, intermediate, bias, generation } = config;
+  constructor(config: EagleConfig, options: ModelOptions, given: GivenParts) {
+    const { layer, mlp, generation } = config;
+    const { hiddenSize } = layer.config;
     const { memory } = options;
+    const { has } = given;
     const isThird = generation === "EAGLE3";
-    const name = isThird ? "midlayer" : "layers.0";
+    const name = isThird && !has("layers.0.hidden_norm.weight") ? "midlayer" : "layers.0";
     this.captures = given.captures;
     this.#options = options;
-    this.#shape = {
-      ...config,
-      mlp: { intermediate, bias: bias.mlp },
-      experts: undefined,
-      rounding: undefined,
-    };
-    this.#attention = gqaBlocks(config, options, {
-      name: () => name,
-      ...(isThird && { inputSize: 2 * hiddenSize }),
-    });
+    this.#shape = { ...layer.config, mlp, experts: undefined, rounding: undefined };
+    const special = { name: () => name, ...(isThird && { inputSize: 2 * hiddenSize }) };
+    this.#attention =
+      layer.kind === "gqa"
+        ? gqaBlocks(layer.config, options, special)
+        : mlaBlocks(layer.config, given, options, special);
     this.#project = new Linear(options, {
       name: "fc",
       rows: hiddenSize,
       columns: (isThird ? AUXILIARY_STATES : 2) * hiddenSize,
       split: "none",
-      bias: given.hasBias,
+      bias: has("fc.bias"),
     });
     this.#feedForwardNorm = vectorWeight(
       memory,
       `${name}.post_attention_layernorm.weight`,
       hiddenSize,
     );
-    const mlp = { name: `${name}.mlp`, hiddenSize, intermediate, bias: bias.mlp };
-    this.#feedForward = new Mlp(options, mlp);
-    this.#own = isThird ? ownParts(config, options, name) : undefined;
+    this.#feedForward = new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp });
+    this.#own = isThird ? ownParts(config, options, { name, hasIds: has("d2t") }) : undefined;
     this.specs = [
       ...this.#project.specs,
       ...this.#attention.layers.flatMap(({ specs }) => specs),
@@ -149,7 +159,7 @@ export class EagleHead implements DraftNetwork {
       head: output?.head ?? target.head,
       hiddenStride: rows.hiddenStride,
       findsBest: forms.findsBest,
-      ...(output && { tokens: { count: output.ids.count, targetIds: output.ids.tensor } }),
+      ...(output?.ids && { tokens: { count: output.ids.count, targetIds: output.ids.tensor } }),
       compileRows: (part) => {
         this.#compileInput(plan, bound, part);
         const pending = this.#compileLayer(plan, bound, part);
@@ -185,9 +195,18 @@ export class EagleHead implements DraftNetwork {
       tensors,
       blocks: bindBlocks(plan, this.#options, layer),
       joined,
+      halves: this.#own?.addsToNormed ? this.#allocateHalves() : undefined,
       carried:
         this.#own === undefined ? tensors.drafts.hidden : allocate(stride, "carried draft rows"),
     };
+  }
+
+  #allocateHalves(): Tensor {
+    const { memory, maxRows } = this.#options;
+    const numbers = Uint32Array.from({ length: maxRows }, (_, row) => 2 * row + 1);
+    const halves = memory.allocate("activations", numbers.byteLength, "halves of joined rows");
+    memory.write(halves, 0, numbers);
+    return halves;
   }
 
   get #layer() {
@@ -258,6 +277,16 @@ export class EagleHead implements DraftNetwork {
     }
     const join = joinRows(recorder, { ...this.#joinShape(bound), x: out, norms: own.norms });
     plan.add((step) => join(step.rows));
+    if (!own.addsToNormed) return;
+    const take = takeRows(recorder, this.#normedHalf(bound));
+    plan.add((step) => take(step.rows));
+  }
+
+  /** The normed states from where they stand beside the embeddings, to the residual stream. */
+  #normedHalf({ blocks, joined, halves }: Bound) {
+    const { hiddenSize: cols } = this.#shape;
+    const { hidden: out, hiddenStride: outStride } = blocks.rows;
+    return { rowIndices: halves!, x: joined, cols, stride: this.#joinedStride / 2, out, outStride };
   }
 
   #joinShape({ blocks, joined }: Bound) {
@@ -305,11 +334,12 @@ export class EagleHead implements DraftNetwork {
 }
 
 function ownParts(
-  { hiddenSize, vocabularySize, draftVocabularySize: rows }: EagleConfig,
+  { layer, draftVocabularySize: rows, addsToNormed }: EagleConfig,
   options: ModelOptions,
-  name: string,
+  { name, hasIds }: { readonly name: string; readonly hasIds: boolean },
 ): OwnParts {
   const { memory } = options;
+  const { hiddenSize, vocabularySize } = layer.config;
   const { tensor, weights } = neighbouringVectors(memory, `${name} norms`, [
     { name: `${name}.input_layernorm.weight`, length: hiddenSize },
     { name: `${name}.hidden_norm.weight`, length: hiddenSize },
@@ -319,11 +349,14 @@ function ownParts(
   const linear =
     rows && new Linear(options, { name: "lm_head", rows, columns: hiddenSize, split: "rows" });
   const head = linear && new OutputHead(linear, { memory, ranks: ONE_RANK, rows });
-  const ids = rows && new TargetIds(memory, { count: rows, vocabularySize });
+  // A head of all tokens may go without their numbers in the target.
+  const needsIds = rows !== undefined && (hasIds || rows < vocabularySize);
+  const ids = needsIds ? new TargetIds(memory, { count: rows, vocabularySize }) : undefined;
   return {
+    addsToNormed,
     norms: { weights: tensor, hidden: (hidden!.tensor.offset - tensor.offset) / FLOAT_BYTES },
     norm,
-    output: head && ids ? { head, ids } : undefined,
+    output: head ? { head, ids } : undefined,
     specs: [
       ...[embedded!, hidden!, norm].map(({ spec }) => spec),
       ...(linear ? linear.specs : []),

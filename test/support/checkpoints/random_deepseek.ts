@@ -122,30 +122,19 @@ export function randomDeepseek(options: RandomDeepseek = {}): WeightSource {
   return memorySource(checkpointFiles({ tensors: edited, config: file, shards }));
 }
 
-interface Writers {
+export interface Writers {
   vector(name: string, length: number, size: number, middle: number): void;
   matrix(name: string, rows: number, columns: number, gain?: number): void;
   linear(name: string, rows: number, columns: number): void;
 }
 
 function writeLayer(config: SmallConfig, layer: number, { vector, matrix, linear }: Writers): void {
-  const { hidden_size: hidden, kv_lora_rank: latent, q_lora_rank: queryLatent } = config;
-  const { num_attention_heads: heads, v_head_dim: value, qk_rope_head_dim: rope } = config;
-  const { qk_nope_head_dim: nope, n_routed_experts: routed, n_shared_experts: shared } = config;
+  const { hidden_size: hidden, n_routed_experts: routed, n_shared_experts: shared } = config;
   const name = `model.layers.${layer}`;
   const norm = (which: string, length: number) => vector(`${name}.${which}.weight`, length, 0.3, 1);
   norm("input_layernorm", hidden);
   norm("post_attention_layernorm", hidden);
-  if (queryLatent === null) linear(`${name}.self_attn.q_proj`, heads * (nope + rope), hidden);
-  else {
-    linear(`${name}.self_attn.q_a_proj`, queryLatent, hidden);
-    norm("self_attn.q_a_layernorm", queryLatent);
-    linear(`${name}.self_attn.q_b_proj`, heads * (nope + rope), queryLatent);
-  }
-  linear(`${name}.self_attn.kv_a_proj_with_mqa`, latent + rope, hidden);
-  norm("self_attn.kv_a_layernorm", latent);
-  linear(`${name}.self_attn.kv_b_proj`, heads * (nope + value), latent);
-  linear(`${name}.self_attn.o_proj`, hidden, heads * value);
+  writeLatentAttention(config, { name: `${name}.self_attn`, inputs: hidden }, { vector, linear });
 
   const mlp = (which: string, width: number) => {
     linear(`${which}.gate_proj`, width, hidden);
@@ -164,4 +153,36 @@ function writeLayer(config: SmallConfig, layer: number, { vector, matrix, linear
   const width = config.moe_intermediate_size;
   for (let e = 0; e < routed; e++) mlp(`${name}.mlp.experts.${e}`, width);
   if (shared) mlp(`${name}.mlp.shared_experts`, shared * width);
+}
+
+type LatentConfig = Pick<
+  SmallConfig,
+  | "hidden_size"
+  | "kv_lora_rank"
+  | "num_attention_heads"
+  | "v_head_dim"
+  | "qk_rope_head_dim"
+  | "qk_nope_head_dim"
+> & { readonly q_lora_rank: number | null };
+
+/** @param place `inputs`: width of the rows that are projected. */
+export function writeLatentAttention(
+  config: LatentConfig,
+  { name, inputs }: { readonly name: string; readonly inputs: number },
+  { vector, linear }: Pick<Writers, "vector" | "linear">,
+): void {
+  const { hidden_size: hidden, kv_lora_rank: latent, q_lora_rank: queryLatent } = config;
+  const { num_attention_heads: heads, v_head_dim: value } = config;
+  const { qk_rope_head_dim: rope, qk_nope_head_dim: nope } = config;
+  const norm = (which: string, length: number) => vector(`${name}.${which}.weight`, length, 0.3, 1);
+  if (queryLatent === null) linear(`${name}.q_proj`, heads * (nope + rope), inputs);
+  else {
+    linear(`${name}.q_a_proj`, queryLatent, inputs);
+    norm("q_a_layernorm", queryLatent);
+    linear(`${name}.q_b_proj`, heads * (nope + rope), queryLatent);
+  }
+  linear(`${name}.kv_a_proj_with_mqa`, latent + rope, inputs);
+  norm("kv_a_layernorm", latent);
+  linear(`${name}.kv_b_proj`, heads * (nope + value), latent);
+  linear(`${name}.o_proj`, hidden, heads * value);
 }

@@ -102,6 +102,10 @@ export class ReferenceDeepseek {
     return new ReferenceDeepseek(this.#config, this.#weights, options);
   }
 
+  get weights(): ReadonlyMap<string, ReferenceTensor> {
+    return this.#weights;
+  }
+
   /** Log-probabilities of the whole vocabulary after each token. */
   logProbabilities(tokens: readonly number[]): Row[] {
     return this.states(tokens).final.map((row) => logSoftmax(this.head(row)));
@@ -113,7 +117,7 @@ export class ReferenceDeepseek {
 
   head(row: Row): Row {
     const head = this.#config.tie_word_embeddings ? "model.embed_tokens" : "lm_head";
-    return this.#linear(row, head);
+    return this.linear(row, head);
   }
 
   /** Rows in front of each layer, and behind the final norm. */
@@ -123,30 +127,31 @@ export class ReferenceDeepseek {
     for (let layer = 0; layer < this.#config.num_hidden_layers; layer++) {
       layers.push(hidden.map((row) => row.slice()));
       const name = `model.layers.${layer}`;
-      const normed = hidden.map((row) => this.#norm(row, `${name}.input_layernorm`));
-      this.#attention(normed, `${name}.self_attn`).forEach((row, i) => {
+      const normed = hidden.map((row) => this.norm(row, `${name}.input_layernorm`));
+      this.attention(normed, layer).forEach((row, i) => {
         addTo(hidden[i]!, row, 1);
       });
       for (const row of hidden) {
-        const input = this.#norm(row, `${name}.post_attention_layernorm`);
+        const input = this.norm(row, `${name}.post_attention_layernorm`);
         addTo(row, this.#feedForward(input, layer), 1);
       }
     }
-    return { layers, final: hidden.map((row) => this.#norm(row, "model.norm")) };
+    return { layers, final: hidden.map((row) => this.norm(row, "model.norm")) };
   }
 
-  #attention(normed: readonly Row[], name: string): Row[] {
+  attention(normed: readonly Row[], layer: number): Row[] {
+    const name = `model.layers.${layer}.self_attn`;
     const { num_attention_heads: heads, kv_lora_rank: latent, v_head_dim: value } = this.#config;
     const { qk_nope_head_dim: nope, qk_rope_head_dim: rope } = this.#config;
     const queries = normed.map((row) => this.#query(row, name));
     const keysAndValues: Row[] = [];
     const keyRopes: Row[] = [];
     normed.forEach((row, position) => {
-      const entry = this.#linear(row, `${name}.kv_a_proj_with_mqa`);
+      const entry = this.linear(row, `${name}.kv_a_proj_with_mqa`);
       const cached = this.#cachedLatent(
-        this.#norm(entry.slice(0, latent), `${name}.kv_a_layernorm`),
+        this.norm(entry.slice(0, latent), `${name}.kv_a_layernorm`),
       );
-      keysAndValues.push(this.#linear(cached, `${name}.kv_b_proj`));
+      keysAndValues.push(this.linear(cached, `${name}.kv_b_proj`));
       keyRopes.push(this.#cached(this.#rotate(entry.slice(latent), position)));
     });
     const factor = this.#scaling
@@ -172,34 +177,34 @@ export class ReferenceDeepseek {
           addTo(out, ofHead(key, nope, value), Math.exp(score));
         });
       }
-      return this.#linear(context, `${name}.o_proj`);
+      return this.linear(context, `${name}.o_proj`);
     });
   }
 
   #query(row: Row, name: string): Row {
-    if (this.#config.q_lora_rank == null) return this.#linear(row, `${name}.q_proj`);
-    const latent = this.#norm(this.#linear(row, `${name}.q_a_proj`), `${name}.q_a_layernorm`);
-    return this.#linear(latent, `${name}.q_b_proj`);
+    if (this.#config.q_lora_rank == null) return this.linear(row, `${name}.q_proj`);
+    const latent = this.norm(this.linear(row, `${name}.q_a_proj`), `${name}.q_a_layernorm`);
+    return this.linear(latent, `${name}.q_b_proj`);
   }
 
   #feedForward(input: Row, layer: number): Row {
     const { n_routed_experts: routed, n_shared_experts: shared } = this.#config;
     const { first_k_dense_replace: first = 0, moe_layer_freq: period = 1 } = this.#config;
     const name = `model.layers.${layer}.mlp`;
-    if (routed == null || layer < first || layer % period !== 0) return this.#mlp(input, name);
+    if (routed == null || layer < first || layer % period !== 0) return this.mlp(input, name);
     const out = new Float64Array(input.length);
     for (const { expert, weight } of this.#route(input, `${name}.gate`, routed)) {
-      addTo(out, this.#mlp(input, `${name}.experts.${expert}`), weight);
+      addTo(out, this.mlp(input, `${name}.experts.${expert}`), weight);
     }
-    if (shared) addTo(out, this.#mlp(input, `${name}.shared_experts`), 1);
+    if (shared) addTo(out, this.mlp(input, `${name}.shared_experts`), 1);
     return out;
   }
 
-  #mlp(input: Row, name: string): Row {
-    const gate = this.#linear(input, `${name}.gate_proj`);
-    const up = this.#linear(input, `${name}.up_proj`);
+  mlp(input: Row, name: string): Row {
+    const gate = this.linear(input, `${name}.gate_proj`);
+    const up = this.linear(input, `${name}.up_proj`);
     const product = gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]!);
-    return this.#linear(product, `${name}.down_proj`);
+    return this.linear(product, `${name}.down_proj`);
   }
 
   #route(input: Row, name: string, routed: number): { expert: number; weight: number }[] {
@@ -246,13 +251,13 @@ export class ReferenceDeepseek {
     return tensor;
   }
 
-  #linear(input: Row, name: string): Row {
+  linear(input: Row, name: string): Row {
     const weight = this.#tensor(`${name}.weight`);
     const rounds = this.#options.quantizeActivations && !name.endsWith("kv_b_proj");
     return matrixTimes(weight, rounds ? roundInput(input, weight.rounding) : input);
   }
 
-  #norm(row: Row, name: string): Row {
+  norm(row: Row, name: string): Row {
     const { values } = this.#tensor(`${name}.weight`);
     const square = dot(row, row) / row.length;
     // The norms of latents are made without the config's eps.

@@ -4,6 +4,7 @@
  * @module
  */
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
+import { ReferenceDeepseek } from "./reference_deepseek.ts";
 import { type GqaReferenceOptions, ReferenceGqa } from "./reference_gqa.ts";
 import { addTo, type Row } from "./reference_math.ts";
 import { referenceWeights } from "./reference_weights.ts";
@@ -11,10 +12,14 @@ import { referenceWeights } from "./reference_weights.ts";
 interface HeadConfig {
   readonly architectures: readonly string[];
   readonly draft_vocab_size?: number | null;
+  readonly norm_before_residual?: boolean;
+  readonly kv_lora_rank?: number;
   readonly eagle_config?: { readonly eagle_aux_hidden_state_layer_ids: readonly number[] };
 }
 
 type GqaConfig = ConstructorParameters<typeof ReferenceGqa>[0];
+type LatentConfig = ConstructorParameters<typeof ReferenceDeepseek>[0];
+type HeadLayer = Pick<ReferenceGqa, "linear" | "norm" | "attention" | "mlp" | "weights">;
 
 /** A row as attention sees it, and what its result is added to. */
 interface HeadRow {
@@ -33,15 +38,15 @@ export interface ReferenceTarget {
 
 export class ReferenceEagle {
   readonly #target: ReferenceTarget;
-  readonly #layer: ReferenceGqa;
+  readonly #layer: HeadLayer;
   readonly #config: HeadConfig;
   readonly #isThird: boolean;
 
-  constructor(target: ReferenceTarget, layer: ReferenceGqa, config: HeadConfig) {
+  constructor(target: ReferenceTarget, layer: HeadLayer, config: HeadConfig) {
     this.#target = target;
     this.#layer = layer;
     this.#config = config;
-    this.#isThird = config.architectures[0]!.endsWith("Eagle3");
+    this.#isThird = config.architectures[0]!.includes("Eagle3");
   }
 
   static async open(
@@ -51,11 +56,18 @@ export class ReferenceEagle {
   ): Promise<ReferenceEagle> {
     const file = (await source.list()).find(({ name }) => name === "config.json")!;
     const text = new TextDecoder().decode(await source.read(file.name, 0, file.size));
-    const config = JSON.parse(text) as HeadConfig & GqaConfig;
-    const weights = [...(await referenceWeights(source))].map(([name, tensor]) => {
-      return [name.replace(/^(midlayer|layers\.0)\./, "model.layers.0."), tensor] as const;
-    });
-    return new ReferenceEagle(target, new ReferenceGqa(config, new Map(weights), options), config);
+    const config = JSON.parse(text) as HeadConfig & GqaConfig & LatentConfig;
+    const all = [...(await referenceWeights(source))];
+    const weights = new Map(
+      all.map(([name, tensor]) => {
+        return [name.replace(/^(midlayer|layers\.0)\./, "model.layers.0."), tensor] as const;
+      }),
+    );
+    const layer =
+      config.kv_lora_rank === undefined
+        ? new ReferenceGqa(config, weights, options)
+        : new ReferenceDeepseek(config, weights);
+    return new ReferenceEagle(target, layer, config);
   }
 
   /**
@@ -105,8 +117,14 @@ export class ReferenceEagle {
     }
     const name = "model.layers.0";
     const normed = this.#layer.norm(embedding, `${name}.input_layernorm`);
-    const input = joined(normed, this.#layer.norm(hidden, `${name}.hidden_norm`));
-    return { input, residual: hidden };
+    const ownNormed = this.#layer.norm(hidden, `${name}.hidden_norm`);
+    const input = joined(normed, ownNormed);
+    return { input, residual: this.#addsToNormed ? ownNormed : hidden };
+  }
+
+  get #addsToNormed(): boolean {
+    const { architectures, norm_before_residual: says } = this.#config;
+    return says ?? /^Deepseek.*Eagle3$/.test(architectures[0]!);
   }
 
   #last(rows: readonly HeadRow[]): Row {
@@ -133,6 +151,6 @@ export class ReferenceEagle {
 
   /** The target's number of a token that the head knows. */
   targetId(id: number): number {
-    return this.#hasHead ? id + this.#layer.weights.get("d2t")!.values[id]! : id;
+    return id + (this.#layer.weights.get("d2t")?.values[id] ?? 0);
   }
 }

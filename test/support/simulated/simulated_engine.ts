@@ -103,6 +103,8 @@ export class SimulatedEngine {
   readonly #borrowers: ReadonlySet<PageHolder>;
   /** Requests that wait for what is stored of them. */
   readonly #begins = new Set<Promise<void>>();
+  /** How many did and wait no more. */
+  #begun = 0;
   #isRunning = false;
   #waits = 0;
 
@@ -172,6 +174,7 @@ export class SimulatedEngine {
     const restored = this.prefixes?.restore(one, isWanted);
     const begun = Promise.all([opening, restored]).then(() => {
       this.#begins.delete(begun);
+      this.#begun += 1;
       if (!isWanted()) return;
       this.scheduler.add(one);
       one.announce();
@@ -198,10 +201,13 @@ export class SimulatedEngine {
     try {
       for (;;) {
         try {
+          const begun = this.#begun;
           this.#isRunning = true;
           await this.#runSteps();
           this.#isRunning = false;
           this.prefixes?.rest();
+          // One may have begun just behind the last look for work.
+          if (this.#begun > begun) continue;
           if (this.#begins.size === 0) return;
           this.grammars.answerAll();
           await Promise.race(this.#begins);
