@@ -320,6 +320,7 @@ describe("a draft model fits", () => {
     ["EAGLE", "DeepseekV3ForCausalLMNextN"],
     ["EAGLE", "DeepseekV3ForCausalLM"],
     ["EAGLE3", "LlamaForCausalLMEagle3"],
+    ["EAGLE3", "Eagle3DeepseekV2ForCausalLM"],
     ["STANDALONE", "LlamaForCausalLM"],
     ["STANDALONE", "DeepseekV3ForCausalLM"],
   ])("%s: %s", (algorithm, architecture) => {

@@ -2,6 +2,12 @@
  * A layer of a checkpoint that predicts further tokens, exported into a folder of its own: it drafts
  * as if it lay in the checkpoint.
  *
+ * | published for | `architectures` end in | its tensors are named |
+ * |---|---|---|
+ * | SGLang | `NextN` | as the checkpoint's, `model.layers.N.` of any N |
+ * | vLLM | `MTPModel` | the same |
+ * | vLLM, as an EAGLE head | `EagleDeepSeekMTPModel` | `fc`, `enorm`, `hnorm`, `norm`, and `layers.0.` |
+ *
  * @module
  */
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
@@ -14,8 +20,21 @@ import type { EngineOptions } from "../engine_options.ts";
 const CONFIG = "config.json";
 /** The layer is the one with this matrix, whatever the number that the export gave it. */
 const PROJECTION = /^model\.layers\.(\d+)\.eh_proj\.weight$/;
+const KINDS = /(NextN|MTPModel)$/;
+/** What a head is projected by, which has its one layer apart. */
+const HEAD = "fc.weight";
+/** Its tensors' names in a layer's place; those of its layer follow `layers.0.`. */
+const OF_A_HEAD: Readonly<Record<string, string>> = {
+  fc: "eh_proj",
+  enorm: "enorm",
+  hnorm: "hnorm",
+  norm: "shared_head.norm",
+  "layers.0": "",
+};
 /** Every layer drafts with its target's. */
-const OF_THE_TARGET: readonly string[] = ["model.embed_tokens.weight", "lm_head.weight"];
+const OF_THE_TARGET: readonly string[] = [
+  ...["model.embed_tokens.weight", "embed_tokens.weight", "lm_head.weight"],
+];
 
 type DraftChoice = Pick<EngineOptions, "draftModel" | "speculation">;
 
@@ -44,7 +63,7 @@ export async function withExportedLayer<O extends DraftChoice>(
 async function isExported(draft: WeightSource): Promise<boolean> {
   const config = await readJson(draft, CONFIG);
   const names = isJsonObject(config) ? config.architectures : undefined;
-  return Array.isArray(names) && typeof names[0] === "string" && names[0].endsWith("NextN");
+  return Array.isArray(names) && typeof names[0] === "string" && KINDS.test(names[0]);
 }
 
 async function joined(target: WeightSource, draft: WeightSource): Promise<WeightSource> {
@@ -88,18 +107,35 @@ async function layerOf(
   prefix: string,
 ): Promise<readonly (readonly [string, TensorEntry])[]> {
   const { tensors } = await Checkpoint.open(draft);
+  const own = tensors.has(HEAD) ? headName : nameBehind(layerOfExport(tensors, draft));
+  return [...tensors]
+    .filter(([name]) => !OF_THE_TARGET.includes(name))
+    .map(([name, tensor]) => {
+      const inLayer = own(name);
+      if (inLayer === undefined) {
+        const problem = "an exported layer has no use for the tensor";
+        throw new CheckpointError(`draft model ${draft.name}`, problem, name);
+      }
+      return [place + inLayer, { ...tensor, file: prefix + tensor.file }] as const;
+    });
+}
+
+/** The name of a head's tensor in a layer. */
+function headName(name: string): string | undefined {
+  const part = Object.keys(OF_A_HEAD).find((one) => name.startsWith(`${one}.`));
+  if (part === undefined) return undefined;
+  const inLayer = OF_A_HEAD[part]!;
+  return inLayer === "" ? name.slice(part.length + 1) : inLayer + name.slice(part.length);
+}
+
+const nameBehind = (start: string) => (name: string) =>
+  name.startsWith(start) ? name.slice(start.length) : undefined;
+
+/** What the names of its tensors begin with. */
+function layerOfExport(tensors: ReadonlyMap<string, TensorEntry>, draft: WeightSource): string {
   const number = [...tensors.keys()].flatMap((name) => PROJECTION.exec(name)?.[1] ?? [])[0];
   if (number === undefined) {
     throw new CheckpointError(`draft model ${draft.name}`, "no layer of it has eh_proj.weight");
   }
-  const own = `model.layers.${number}.`;
-  return [...tensors]
-    .filter(([name]) => !OF_THE_TARGET.includes(name))
-    .map(([name, tensor]) => {
-      if (!name.startsWith(own)) {
-        const problem = "an exported layer has no use for the tensor";
-        throw new CheckpointError(`draft model ${draft.name}`, problem, name);
-      }
-      return [place + name.slice(own.length), { ...tensor, file: prefix + tensor.file }] as const;
-    });
+  return `model.layers.${number}.`;
 }

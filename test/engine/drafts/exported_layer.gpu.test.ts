@@ -5,6 +5,7 @@ import { CheckpointError, InvalidRequestError } from "../../../src/errors.ts";
 import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { type ExportOptions, exportLayer } from "../../support/checkpoints/exported_layer.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";
+import type { RawTensor } from "../../support/checkpoints/write_checkpoint.ts";
 import { device } from "../../support/devices/gpu.ts";
 
 const EAGLE = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
@@ -47,6 +48,33 @@ test.each([0, LAYER])(
   },
 );
 
+const HEAD_NAMES: Readonly<Record<string, string>> = {
+  eh_proj: "fc",
+  enorm: "enorm",
+  hnorm: "hnorm",
+  "shared_head.norm": "norm",
+};
+
+/** As a head of another server has them, which has the token table and the output head too. */
+function asHead(tensors: readonly RawTensor[]): readonly RawTensor[] {
+  return tensors.map((tensor) => {
+    const name = tensor.name.replace(/^model\.layers\.0\./, "");
+    if (name === "embed_tokens.weight") return { ...tensor, name };
+    if (name === "shared_head.head.weight") return { ...tensor, name: "lm_head.weight" };
+    const part = Object.keys(HEAD_NAMES).find((one) => name.startsWith(`${one}.`));
+    const renamed = part && HEAD_NAMES[part] + name.slice(part.length);
+    return { ...tensor, name: renamed ?? `layers.0.${name}` };
+  });
+}
+
+test.each<[string, Partial<ExportOptions>]>([
+  ["DeepSeekMTPModel", { number: LAYER }],
+  ["EagleDeepSeekMTPModel", { edit: asHead }],
+])("it drafts the same as a %s of another server", async (architecture, options) => {
+  const own = await answer(Engine.load(whole, { ...OPTIONS, speculation: EAGLE }));
+  expect(await answer(loadParts({ architecture, ...options }))).toEqual(own);
+});
+
 test("it takes the place of the checkpoint's own", async () => {
   const { exported } = await exportLayer(whole, { layer: LAYER });
   const own = await answer(Engine.load(whole, { ...OPTIONS, speculation: EAGLE }));
@@ -73,6 +101,14 @@ describe("what is no layer of this checkpoint is refused", () => {
   const surplus = { name: "model.surplus", dtype: "F32", shape: [1], bytes: new Uint8Array(4) };
   test.each<[string, Partial<ExportOptions>, string]>([
     ["without its projection", { edit: without("eh_proj") }, "no layer of it has eh_proj.weight"],
+    [
+      "with two layers",
+      {
+        ...{ architecture: "EagleDeepSeekMTPModel" },
+        edit: (all) => [...asHead(all), { ...surplus, name: "layers.1.mlp.gate.weight" }],
+      },
+      "layers.1.mlp.gate.weight",
+    ],
     ["without a norm", { edit: without("enorm") }, "tensors are missing"],
     ["with another tensor", { edit: (all) => [...all, surplus] }, "has no use for the tensor"],
   ])("%s", async (_, options, message) => {

@@ -20,6 +20,8 @@ export interface ExportOptions {
   readonly layer: number;
   /** In the export. Default 0. */
   readonly number?: number;
+  /** Default "DeepseekV3ForCausalLMNextN". */
+  readonly architecture?: string;
   /** Changes what is exported. */
   readonly edit?: (tensors: readonly RawTensor[]) => readonly RawTensor[];
 }
@@ -27,7 +29,7 @@ export interface ExportOptions {
 /** Takes a checkpoint apart. */
 export async function exportLayer(
   source: WeightSource,
-  { layer, number = 0, edit = (tensors) => tensors }: ExportOptions,
+  { layer, number = 0, architecture, edit = (tensors) => tensors }: ExportOptions,
 ): Promise<ExportedLayer> {
   const { tensors } = await Checkpoint.open(source);
   const config = (await readJson(source, "config.json")) as object;
@@ -53,7 +55,7 @@ export async function exportLayer(
     exported: memorySource({
       "config.json": jsonFile({
         ...{ ...config, ...layers },
-        architectures: ["DeepseekV3ForCausalLMNextN"],
+        architectures: [architecture ?? "DeepseekV3ForCausalLMNextN"],
       }),
       "model.safetensors": safetensorsFile(edit(taken)),
     }),
