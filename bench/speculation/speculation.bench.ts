@@ -192,12 +192,13 @@ test("as many drafts as pay, of the checkpoint's module, of one that predicts no
 test("drafts of n-grams, of an answer that copies its prompt", async () => {
   const settings: Setting[] = [
     { name: "no drafts" },
-    { name: "n-grams", speculation: { algorithm: "NGRAM", numDraftTokens: 8 } },
+    { name: "7 n-grams", speculation: { algorithm: "NGRAM", numDraftTokens: 8 } },
+    { name: "as many n-grams as pay", speculation: { algorithm: "NGRAM" } },
   ];
   const engines = await openEngines(settings);
   await compare(settings, engines, [`Repeat after me: ${COPIED}`]);
-  const length = acceptLength(engines[1]!.status().speculation!);
-  console.log(`n-grams: ${length.toFixed(2)} tokens a step`);
+  const [length, paying] = engines.slice(1).map((one) => acceptLength(one.status().speculation!));
+  console.log(`${length!.toFixed(2)} tokens a step by 7, ${paying!.toFixed(2)} by as many as pay`);
   expect(length).toBeGreaterThanOrEqual(4);
   for (const engine of engines) await engine.close();
 }, 600_000);

@@ -14,12 +14,13 @@
  * @module
  */
 import { Acceptance } from "./acceptance.ts";
-import type { StepCosts } from "./step_costs.ts";
+import { StepCost, type StepCosts } from "./step_costs.ts";
 
 /** Steps from one probe to the next. */
 const PROBE_EVERY = 50;
 /** How much more than was thought a probe has to find for the next one to follow at once. */
 const SURPRISE = 0.5;
+const NO_COST = new StepCost([]);
 /** What better lengths have to bring at least, as a share. */
 const CLEARLY = 0.02;
 
@@ -94,7 +95,7 @@ export class DraftLengthController {
    */
   pays(sequences: number, most: number, acceptance?: number): boolean {
     const rates = this.#general.rates(most).map((rate) => acceptance ?? rate);
-    const step = new ExpectedStep(this.#costs, sequences, sequences);
+    const step = new ExpectedStep(this.#costs, sequences, { plainRows: sequences });
     const plain = step.tokensPerMs;
     let probability = 1;
     return rates.some((rate, index) => {
@@ -109,12 +110,19 @@ export class DraftLengthController {
   /**
    * The lengths of the next step.
    *
-   * @param otherRows Rows of the step that are none of these sequences', those of prompts, say.
+   * @param others Rows of the step that are none of these sequences': those of prompts, say, and those
+   * that give another sequence a token. Where there are none, nothing runs ahead of drafts of the host.
    */
-  choose(sequences: readonly DraftingSequence[], otherRows = 0): DraftLengths {
+  choose(
+    sequences: readonly DraftingSequence[],
+    { rows = 0, tokens = 0 }: { readonly rows?: number; readonly tokens?: number } = {},
+  ): DraftLengths {
     const candidates = candidatesOf(sequences);
-    const rows = sequences.length + otherRows;
-    const step = new ExpectedStep(this.#costs, sequences.length, rows);
+    const { length } = sequences;
+    const step = new ExpectedStep(this.#costs, length + tokens, {
+      plainRows: length + rows + tokens,
+      runsAlone: rows + tokens === 0,
+    });
     const best = bestOf(candidates, step);
     const verified = this.#isBetter(best, sequences, step)
       ? lengthsOf(candidates.slice(0, best.count), sequences.length)
@@ -124,6 +132,37 @@ export class DraftLengthController {
     });
     const isProbe = this.#startsProbe(sequences, verified, step);
     return { verified, made: verified.reduce((most, one) => Math.max(most, one), 0), isProbe };
+  }
+
+  /**
+   * Whether drafts on the host pay for what they are waited for. Sequences that wait have no row in the
+   * step that the others run ahead in, or nothing runs ahead where all of them wait.
+   *
+   * @param others Sequences that run ahead.
+   */
+  paysWaiting(sequences: readonly DraftingSequence[], others: number): boolean {
+    const { target } = this.#costs;
+    const all = sequences.length + others;
+    const step = new ExpectedStep(this.#costs, all, { plainRows: all, runsAlone: others === 0 });
+    const plain = step.tokensPerMs;
+    const ahead = others > 0 ? { tokens: others, ms: target.of(others) } : { tokens: 0, ms: 0 };
+    return candidatesOf(sequences).some((draft) => {
+      step.add(draft);
+      return (ahead.tokens + step.tokens) / (ahead.ms + step.ms) > plain * (1 + CLEARLY);
+    });
+  }
+
+  /** Whether it is time to wait for a sequence's drafts that may not pay, to see what becomes of one. */
+  isProbeDue(sequence: DraftingSequence, others: number): boolean {
+    if (!this.#isDue) return false;
+    const all = 1 + others;
+    const step = new ExpectedStep(this.#costs, all, { plainRows: all, runsAlone: others === 0 });
+    return couldPay([sequence], [0], step);
+  }
+
+  /** Takes note that the last probe was one for nothing: the next comes after as many steps as ever. */
+  delayProbe(): void {
+    this.#sinceProbe = 0;
   }
 
   /** Takes note of a step without drafts to choose from: it is one more since the last probe. */
@@ -141,6 +180,10 @@ export class DraftLengthController {
     }
     history.acceptance.add(verified, accepted);
     history.general.add(verified, accepted);
+  }
+
+  get #isDue(): boolean {
+    return this.#sinceProbe >= PROBE_EVERY || this.#surprise > SURPRISE * this.#probed;
   }
 
   /** Whether the best lengths are to replace those of the step before. */
@@ -161,9 +204,8 @@ export class DraftLengthController {
     step: ExpectedStep,
   ): boolean {
     this.#sinceProbe++;
-    const isDue = this.#sinceProbe >= PROBE_EVERY || this.#surprise > SURPRISE * this.#probed;
     const canTake = sequences.some(({ most }, i) => verified[i]! < most);
-    if (!isDue || !canTake || !couldPay(sequences, verified, step)) return false;
+    if (!this.#isDue || !canTake || !couldPay(sequences, verified, step)) return false;
     this.#sinceProbe = 0;
     this.#surprise = 0;
     this.#probed = 0;
@@ -238,13 +280,20 @@ class ExpectedStep {
   readonly #sequences: number;
   readonly #plainRows: number;
   #drafts = 0;
+  /** Those of drafts. */
   #tokens = 0;
   /** Of the sequence that has most: as many are made for each that drafts. */
   #longest = 0;
   #drafting = 0;
 
-  constructor(costs: StepCosts, sequences: number, plainRows: number) {
-    this.#costs = costs;
+  /** @param step `runsAlone`: whether nothing runs ahead where there are drafts. */
+  constructor(
+    costs: StepCosts,
+    sequences: number,
+    step: { readonly plainRows: number; readonly runsAlone?: boolean },
+  ) {
+    const { plainRows, runsAlone = false } = step;
+    this.#costs = runsAlone ? costs : { ...costs, waiting: NO_COST };
     this.#sequences = sequences;
     this.#plainRows = plainRows;
   }
@@ -263,11 +312,20 @@ class ExpectedStep {
     this.#tokens += probability;
   }
 
-  get tokensPerMs(): number {
-    const { target, entering, draft } = this.#costs;
+  get tokens(): number {
+    return this.#sequences + this.#tokens;
+  }
+
+  get ms(): number {
+    const { target, entering, waiting, draft } = this.#costs;
     const rows = this.#plainRows + this.#drafts;
+    const plain = target.of(rows);
+    if (this.#drafts === 0) return plain;
     const made = this.#longest * draft.of(this.#drafting);
-    const ms = target.of(rows) + made + (this.#drafts > 0 ? entering.of(rows) : 0);
-    return (this.#sequences + this.#tokens) / ms;
+    return plain + made + entering.of(rows) + (waiting?.of(rows) ?? 0);
+  }
+
+  get tokensPerMs(): number {
+    return this.tokens / this.ms;
   }
 }

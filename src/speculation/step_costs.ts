@@ -56,6 +56,8 @@ export interface StepCosts {
   readonly target: StepCost;
   /** What so many rows take more where they enter the draft's cache; nothing where it has none. */
   readonly entering: StepCost;
+  /** What so many rows take more where no step runs ahead, as drafts are made on the host. Default nothing. */
+  readonly waiting?: StepCost;
   /** One draft for each of so many sequences; it costs nothing where drafts need no model. */
   readonly draft: StepCost;
 }

@@ -177,6 +177,22 @@ describe("a head of random weights changes no answer", () => {
       "a draft head has 1 layer",
     ],
     [
+      "with norms of its own for the states",
+      { generation: "EAGLE3", config: { ...SIZES, ...HEADS, num_hidden_layers: 1, fc_norm: true } },
+      "fc_norm",
+    ],
+    [
+      "of latent attention, for a model without",
+      {
+        ...{ generation: "EAGLE3", isLatent: true },
+        config: {
+          ...{ ...SIZES, architectures: ["Eagle3DeepseekV2ForCausalLM"], num_hidden_layers: 1 },
+          ...{ num_attention_heads: 4, num_key_value_heads: 4, head_dim: undefined },
+        },
+      },
+      "a model with another latent attention than the target's",
+    ],
+    [
       "for a deeper model",
       {
         generation: "EAGLE3",

@@ -76,6 +76,10 @@ export class AdaptiveModule implements DraftChoice {
     this.#missing = new MissingEntries(options.pageCount, options.pageSize);
   }
 
+  known(): void {
+    // The GPU goes on from what it has made.
+  }
+
   /** All that were made are verified: they were chosen before. */
   limits(): undefined {
     return undefined;
@@ -139,7 +143,7 @@ export class AdaptiveModule implements DraftChoice {
       most: Math.min(this.#most, mostOf(sequence)),
     }));
     const others = Math.max(running - drafted.length, 0);
-    const { verified, made } = this.#controller.choose(given, others);
+    const { verified, made } = this.#controller.choose(given, { rows: others });
     if (made > 0) this.#idle = 0;
     else if (chunks.some(({ sequence }) => isGenerated(sequence))) this.#idle += 1;
     if (this.#idle >= KEPT_STEPS) this.#isOn = false;

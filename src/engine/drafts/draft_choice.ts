@@ -10,6 +10,13 @@ import type { DraftJudge, DraftWork } from "./draft_work.ts";
 
 export interface DraftChoice extends DraftJudge {
   /**
+   * Lets go of drafts on the host that are not worth waiting for: a sequence that has some has no row
+   * in the steps that run ahead. Told once a step, when its results are known.
+   *
+   * @param running Sequences that run.
+   */
+  known(running: ReadonlySet<Sequence>): void;
+  /**
    * Of drafts that a sequence has on the host, how many the next step verifies. Told once a step, for
    * all of its sequences whose next rows are of generated tokens.
    */
@@ -30,6 +37,10 @@ export class AllDrafts implements DraftChoice {
   /** @param steps Drafts that steps make for each sequence, 0 where they make none. */
   constructor(steps: number) {
     this.#work = { steps, enters: steps > 0, countOf: () => steps };
+  }
+
+  known(): void {
+    // All are waited for.
   }
 
   limits(): undefined {

@@ -19,7 +19,7 @@ const SMALL = 16;
 const BUDGET_MS = 300;
 /** Times that a step is measured: so many at least, and at most, and how long that may take. */
 const ROUNDS = { least: 2, most: 6, ms: 80 };
-/** Steps that are in flight together. */
+/** Steps that are in flight together, where they run ahead. */
 const TOGETHER = 2;
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
@@ -32,6 +32,8 @@ interface Kind {
   readonly enters: boolean;
   /** Drafts that it makes for each sequence. */
   readonly steps: number;
+  /** Whether nothing runs ahead of it. Default false. */
+  readonly isAlone?: boolean;
 }
 
 const PLAIN: Kind = { enters: false, steps: 0 };
@@ -46,25 +48,27 @@ export async function measureCosts(model: MeasuredModel): Promise<StepCosts> {
   const { draftSteps } = model.options;
   const kinds: readonly Kind[] =
     draftSteps === 0
-      ? [PLAIN]
+      ? [PLAIN, { ...PLAIN, isAlone: true }]
       : [PLAIN, { enters: true, steps: 0 }, { enters: true, steps: draftSteps }];
   const target: MeasuredStep[] = [];
-  const entering: MeasuredStep[] = [];
+  /** What it takes more that rows enter, or that nothing runs ahead. */
+  const more: MeasuredStep[] = [];
   const draft: MeasuredStep[] = [];
   const begun = performance.now();
   for (const rows of sizesOf(model)) {
     if (rows > SMALL && performance.now() - begun > BUDGET_MS) break;
-    const [plain, entered = plain, drafted = entered] = await timesOf(model, rows, kinds);
+    const [plain, other, drafted = other] = await timesOf(model, rows, kinds);
     target.push({ rows, ms: plain! });
-    entering.push({ rows, ms: atLeast(entered! - plain!) });
+    more.push({ rows, ms: atLeast(other! - plain!) });
     const { length } = sequencesOf(model, rows);
-    draft.push({ rows: length, ms: atLeast((drafted! - entered!) / draftSteps) });
+    draft.push({ rows: length, ms: atLeast((drafted! - other!) / draftSteps) });
   }
   if (draftSteps === 0) {
-    return { target: new StepCost(target), entering: NOTHING, draft: NOTHING };
+    const waiting = new StepCost(more);
+    return { target: new StepCost(target), entering: NOTHING, waiting, draft: NOTHING };
   }
   const of = (points: readonly MeasuredStep[]) => new StepCost(ascending(points));
-  return { target: of(target), entering: of(entering), draft: of(draft) };
+  return { target: of(target), entering: of(more), draft: of(draft) };
 }
 
 const NOTHING = new StepCost([]);
@@ -109,11 +113,12 @@ async function timeOf(model: MeasuredModel, rows: number, kind: Kind): Promise<n
   const sampled = Array.from(batch.sources, () => ({ sampling: GREEDY, position: 1 }));
   const started = performance.now();
   const submitted = [];
-  for (let i = 0; i < TOGETHER; i++) {
+  const together = kind.isAlone ? 1 : TOGETHER;
+  for (let i = 0; i < together; i++) {
     submitted.push(await runner.submit(batch, sampled, { drafts }));
   }
   await Promise.all(submitted.flatMap(({ tokens, drafts }) => [tokens, drafts]));
-  return (performance.now() - started) / TOGETHER;
+  return (performance.now() - started) / together;
 }
 
 /** Sequences that have so many rows together, each about as many, all in the same pages. */

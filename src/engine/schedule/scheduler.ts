@@ -275,6 +275,7 @@ export class Scheduler {
       this.#orFail(sequence, accept);
       if (sequence.finish !== null) this.#end(sequence);
     });
+    this.#drafts.known(this.#running);
     for (const sequence of this.#suspects.committed()) {
       if (!this.#suspects.mayRun(sequence)) this.#setAside(sequence);
     }

@@ -5,6 +5,10 @@ import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { StepCost, type StepCosts } from "../../../src/speculation/step_costs.ts";
 import { scheduler, sequence } from "../../support/engines/sequences.ts";
+import {
+  SimulatedEngine,
+  type SimulatedOptions,
+} from "../../support/simulated/simulated_engine.ts";
 
 const MOST = 3;
 const LONG = 4000;
@@ -294,5 +298,24 @@ describe("n-grams", () => {
     steps.accepts = () => true;
     steps.run(600);
     expect(steps.run(20).map(verified)).toEqual(new Array(20).fill([MOST]));
+  });
+
+  test("wrong ones cost those that run ahead hardly a step", async () => {
+    const stepsOf = async (drafts: Partial<SimulatedOptions>) => {
+      const engine = new SimulatedEngine({
+        ...{ pageCount: 1000, pageSize: 4, ahead: 1, maxRunningRequests: 8 },
+        ...drafts,
+      });
+      for (let i = 0; i < 60; i++) engine.add({ prompt: [2 + i, 5, 9], maxNewTokens: 100 });
+      await engine.run();
+      engine.checkIdle();
+      return engine.counts.steps;
+    };
+    const plain = await stepsOf({});
+    expect(plain).toBeGreaterThan(300);
+    // Each that is waited for misses a step.
+    const wrong = { maxDrafts: 3, wrongDrafts: 1 };
+    expect(await stepsOf({ ...wrong, costs: costsOf(1) })).toBeLessThan(1.02 * plain);
+    expect(await stepsOf(wrong)).toBeGreaterThan(1.2 * plain);
   });
 });
