@@ -373,10 +373,12 @@ describe("drafts of the host are waited for", () => {
     }
     return Array.from({ length: 100 }, () => {
       const [one] = sequences;
-      const isWorth =
-        controller.paysWaiting(sequences, others) || controller.isProbeDue(one!, all - 1);
-      if (isWorth) controller.choose(sequences, { tokens: others });
-      else controller.skip();
+      const pays = controller.paysWaiting(sequences, others);
+      const isWorth = pays || controller.isProbeDue(one!, all - 1);
+      if (!isWorth) controller.skip();
+      else if (!controller.choose(sequences, { tokens: others }).isProbe && !pays) {
+        controller.delayProbe();
+      }
       return isWorth;
     }).filter((one) => one).length;
   }
