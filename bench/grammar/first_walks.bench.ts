@@ -6,59 +6,22 @@
  *
  * @module
  */
-import { readdirSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
-import { cpuUsage } from "node:process";
 import { test } from "vitest";
 import { frontEnds } from "../../src/grammar/constraints/backends.ts";
 import { type CompiledGrammar, GrammarCompiler } from "../../src/grammar/grammar.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
 import { GrammarVocabulary } from "../../src/grammar/masks/grammar_vocabulary.ts";
-import { ALL_COLLECTIONS } from "../../test/grammar/collections/all_collections.ts";
-import { hasSharedData, sharedJson, skipNote } from "../../test/text/shared_data.ts";
+import { skipNote } from "../../test/text/shared_data.ts";
 import { percentile, type SizedTokenizer, sampleTokenizers } from "../support/grammar_samples.ts";
+import { processorTimed, type WalkedSchema, walkedSchemas } from "../support/schema_walks.ts";
 import { table } from "../support/table.ts";
 
 const ROUNDS = 3;
-const SUITE = "json-schema-test-suite/draft2020-12";
 const NAMES = [
   ...["vocabulary", "schemas", "refused", "compile ms: p50", "p99", "masks", "mask ms: p50", "p99"],
   ...["p99.9", "max", "later ms: p99", "MB: p50", "p99"],
 ];
-
-interface Sample {
-  readonly schema: unknown;
-  readonly valid: readonly unknown[];
-}
-
-interface SuiteGroup {
-  readonly schema: unknown;
-  readonly tests: readonly { readonly data: unknown; readonly valid: boolean }[];
-}
-
-/**
- * Milliseconds that some work takes, of the processor where that is less: others of the machine's
- * programs do not count, and neither does what another thread of this one tidies up.
- */
-function timed<T>(work: () => T): { readonly ms: number; readonly result: T } {
-  const [usage, started] = [cpuUsage(), performance.now()];
-  const result = work();
-  const [wall, { user, system }] = [performance.now() - started, cpuUsage(usage)];
-  return { ms: Math.min(wall, (user + system) / 1000), result };
-}
-
-function suite(): readonly Sample[] {
-  const folder = new URL(`../../../shared/data/${SUITE}`, import.meta.url);
-  const files = (readdirSync(folder, { recursive: true }) as string[]).filter((name) =>
-    name.endsWith(".json"),
-  );
-  return files.flatMap((file) =>
-    sharedJson<readonly SuiteGroup[]>(`${SUITE}/${file}`).map(({ schema, tests }) => ({
-      schema,
-      valid: tests.filter(({ valid }) => valid).map(({ data }) => data),
-    })),
-  );
-}
 
 class Measured {
   readonly compile: number[] = [];
@@ -67,7 +30,7 @@ class Measured {
   readonly bytes: number[] = [];
   refused = 0;
 
-  add({ schema, valid }: Sample, vocabulary: GrammarVocabulary, { tokenizer }: SizedTokenizer) {
+  add({ schema, valid }: WalkedSchema, vocabulary: GrammarVocabulary, { tokenizer }: SizedTokenizer) {
     const source = JSON.stringify(schema);
     const texts = valid.map((value) => tokenizer.encode(JSON.stringify(value)));
     const rounds: { readonly compile: number; readonly masks: readonly number[] }[] = [];
@@ -75,7 +38,7 @@ class Measured {
     try {
       for (let round = 0; round < ROUNDS; round++) {
         const compiler = new GrammarCompiler({ vocabulary, frontEnds: frontEnds() });
-        const compiled = timed(() => compiler.compile({ kind: "json_schema", source }));
+        const compiled = processorTimed(() => compiler.compile({ kind: "json_schema", source }));
         grammar = compiled.result;
         rounds.push({ compile: compiled.ms, masks: walks(grammar, texts, vocabulary) });
       }
@@ -104,7 +67,7 @@ function walks(
     const matcher = grammar.createMatcher();
     const times: number[] = [];
     for (const id of ids) {
-      times.push(timed(() => matcher.mask(words)).ms);
+      times.push(processorTimed(() => matcher.mask(words)).ms);
       if (!matcher.accept(id)) break;
     }
     return times;
@@ -115,11 +78,7 @@ test(`first walks${skipNote}`, async () => {
   console.log(
     `${cpus()[0]!.model}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`,
   );
-  const sets: Readonly<Record<string, readonly Sample[]>> = {
-    collections: ALL_COLLECTIONS,
-    ...(hasSharedData && { suite: suite() }),
-  };
-  for (const [name, samples] of Object.entries(sets)) {
+  for (const [name, samples] of Object.entries(walkedSchemas())) {
     const rows: string[][] = [];
     for (const sized of await sampleTokenizers()) {
       const { vocabulary: tokens, eosTokenId = 0 } = sized.tokenizer;
