@@ -30,7 +30,11 @@ class Measured {
   readonly bytes: number[] = [];
   refused = 0;
 
-  add({ schema, valid }: WalkedSchema, vocabulary: GrammarVocabulary, { tokenizer }: SizedTokenizer) {
+  add(
+    { schema, valid }: WalkedSchema,
+    vocabulary: GrammarVocabulary,
+    { tokenizer }: SizedTokenizer,
+  ) {
     const source = JSON.stringify(schema);
     const texts = valid.map((value) => tokenizer.encode(JSON.stringify(value)));
     const rounds: { readonly compile: number; readonly masks: readonly number[] }[] = [];

@@ -55,12 +55,13 @@ export class DistinctMasks {
   *refine(position: Position, words: Uint32Array): Generator<void, void, void> {
     const signs = this.#signsOf(position);
     yield;
+    const differing = new Differing(this.#positions);
     if (mayLeadToRepeated(position)) {
-      this.#leaveOutRepeated(position, { words, signs: new Set(signs) });
+      this.#leaveOutRepeated(position, { words, signs: new Set(signs), differing });
     }
     let left = PIECE;
     for (const node of signs) {
-      this.#follow(position, { node, words });
+      this.#follow(position, { node, words, differing });
       left -= 1;
       if (left > 0) continue;
       left = PIECE;
@@ -119,7 +120,7 @@ export class DistinctMasks {
   /** Follows a node and all below it anew. */
   #follow(
     position: Position,
-    { node: top, words }: { readonly node: number; readonly words: Uint32Array },
+    { node: top, words, differing }: Refined & { readonly node: number },
   ): void {
     const trie = this.#vocabulary.whole;
     const { bytes, depths, ends } = trie;
@@ -137,7 +138,7 @@ export class DistinctMasks {
         continue;
       }
       path[depth] = next;
-      if (trie.tokens[node] !== NO_TOKEN && this.#positions.canDiffer(next)) {
+      if (trie.tokens[node] !== NO_TOKEN && differing.has(next)) {
         setBits(trie, { node, words, isOn: true });
       }
       node += 1;
@@ -147,7 +148,7 @@ export class DistinctMasks {
   /** Takes out tokens inside of the current item behind which it can only be one that is there. */
   #leaveOutRepeated(
     position: Position,
-    { words, signs }: { readonly words: Uint32Array; readonly signs: ReadonlySet<number> },
+    { words, signs, differing }: Refined & { readonly signs: ReadonlySet<number> },
   ): void {
     const trie = this.#vocabulary.whole;
     const { bytes, depths, ends, tokens, size } = trie;
@@ -160,11 +161,43 @@ export class DistinctMasks {
         continue;
       }
       path[depth] = next;
-      if (tokens[node] !== NO_TOKEN && !this.#positions.canDiffer(next)) {
+      if (tokens[node] !== NO_TOKEN && !differing.has(next)) {
         setBits(trie, { node, words, isOn: false });
       }
       node += 1;
     }
+  }
+}
+
+interface Refined {
+  readonly words: Uint32Array;
+  readonly differing: Differing;
+}
+
+/** Which positions behind one have items that can differ: many tokens lead to a few places. */
+class Differing {
+  readonly #positions: Positions;
+  readonly #known = new Map<Configuration, Map<string, boolean>>();
+
+  constructor(positions: Positions) {
+    this.#positions = positions;
+  }
+
+  has(position: Position): boolean {
+    const { configuration, memory, hasItem } = position;
+    if (memory === undefined || hasItem || !memory.mayRepeat()) return true;
+    let known = this.#known.get(configuration);
+    if (known === undefined) {
+      known = new Map();
+      this.#known.set(configuration, known);
+    }
+    const { likeness } = memory;
+    let canDiffer = known.get(likeness);
+    if (canDiffer === undefined) {
+      canDiffer = this.#positions.canDiffer(position);
+      known.set(likeness, canDiffer);
+    }
+    return canDiffer;
   }
 }
 

@@ -7,27 +7,30 @@
  * @module
  */
 
-import { keyOf, mayBeginAs, plainForm } from "./item_text.ts";
+import { BYTE_SET_WORDS } from "../masks/subtree_texts.ts";
+import { Item, mayBeginAs, plainForm } from "./item_text.ts";
+
+const NUMBER_END = /[\d.eE+-]$/;
 
 /** Such lists inside one another. */
 export const MAX_LISTS = 32;
-
-/** An item that is complete. */
-interface Item {
-  readonly key: string;
-  readonly plain: string;
-}
 
 /** Items that differ. They share what they are kept in with those that came later. */
 class ItemSet {
   readonly size: number;
   readonly #places: Map<string, number>;
   readonly #items: Item[];
+  readonly #bytes: Uint32Array;
 
-  constructor(items: Item[] = [], places = new Map<string, number>(), size = 0) {
+  constructor(
+    items: Item[] = [],
+    places = new Map<string, number>(),
+    { size = 0, bytes = new Uint32Array(BYTE_SET_WORDS) } = {},
+  ) {
     this.#items = items;
     this.#places = places;
     this.size = size;
+    this.#bytes = bytes;
   }
 
   has(key: string): boolean {
@@ -39,12 +42,21 @@ class ItemSet {
     const items = isNewest ? this.#items : this.#items.slice(0, this.size);
     const places = isNewest ? this.#places : new Map(items.map(({ key }, i) => [key, i]));
     places.set(item.key, items.push(item) - 1);
-    return new ItemSet(items, places, this.size + 1);
+    const bytes = this.#bytes;
+    item.bytesOfPlain.forEach((word, i) => {
+      bytes[i]! |= word;
+    });
+    return new ItemSet(items, places, { size: this.size + 1, bytes });
+  }
+
+  /** Whether one of the items, or of those that came later, has a byte in its plain form. */
+  mayHave(byte: number): boolean {
+    return ((this.#bytes[byte >>> 5]! >>> (byte & 31)) & 1) === 1;
   }
 
   mayBeginAs(beginning: string): boolean {
     for (let i = 0; i < this.size; i++) {
-      if (mayBeginAs(this.#items[i]!.plain, beginning)) return true;
+      if (mayBeginAs(this.#items[i]!, beginning)) return true;
     }
     return false;
   }
@@ -61,7 +73,7 @@ interface List {
   readonly item: string;
   readonly items: ItemSet;
   /** Complete ones that the set does not have yet, from the last to the first. */
-  readonly recent: readonly string[];
+  readonly recent: readonly Item[];
   /** Whether the current item is known to be the beginning of none of them. */
   readonly differs: boolean;
 }
@@ -70,6 +82,7 @@ export class ItemMemory {
   readonly #list: List;
   readonly #isInString: boolean;
   readonly #isEscaped: boolean;
+  #mayRepeat: boolean | undefined;
 
   private constructor(list: List, isInString: boolean, isEscaped: boolean) {
     this.#list = list;
@@ -127,13 +140,20 @@ export class ItemMemory {
   isRepeated(): boolean {
     const { item, items, recent } = this.#list;
     if (items.size === 0 && recent.length === 0) return false;
-    const key = keyOf(item);
-    return items.has(key) || recent.some((other) => keyOf(other) === key);
+    const { key } = new Item(item);
+    return items.has(key) || recent.some((other) => other.key === key);
   }
 
   /** Whether the current item may become one that stands in the innermost list already. */
   mayRepeat(): boolean {
-    return !this.#list.differs && mayRepeat(this.#list);
+    this.#mayRepeat ??= !this.#list.differs && mayRepeat(this.#list);
+    return this.#mayRepeat;
+  }
+
+  /** The same text for what goes on alike, of memories that one has led to. */
+  get likeness(): string {
+    const { count, item, items, recent } = this.#list;
+    return `${count} ${items.size} ${[item, ...recent.map(({ bytes }) => bytes)].join("\n,")}`;
   }
 
   /** Behind one more byte; nothing when the last list is closed by it. */
@@ -142,24 +162,34 @@ export class ItemMemory {
     if (this.#isInString) {
       const escapes = character === "\\" && !this.#isEscaped;
       const ends = character === '"' && !this.#isEscaped;
-      return new ItemMemory(appended(this.#list, character), !ends, escapes);
+      return new ItemMemory(this.#appended(character), !ends, escapes);
     }
     switch (character) {
       case '"':
-        return new ItemMemory(appended(this.#list, character), true, false);
+        return new ItemMemory(this.#appended(character), true, false);
       case "[":
       case "{":
-        return this.#outsideString(opened(appended(this.#list, character), 1));
+        return this.#outsideString(opened(this.#appended(character), 1));
       case "]":
       case "}":
         return this.#close(character);
       case ",":
         return this.#outsideString(
-          this.#list.open === 0 ? nextItem(this.#list) : appended(this.#list, character),
+          this.#list.open === 0 ? nextItem(this.#list) : this.#appended(character),
         );
       default:
-        return this.#outsideString(appended(this.#list, character));
+        return this.#outsideString(this.#appended(character));
     }
+  }
+
+  /** What differs goes on to differ; a number may still become another spelling of one. */
+  #appended(character: string): List {
+    const list = appended(this.#list, character);
+    const { item } = this.#list;
+    const differs =
+      (this.#mayRepeat === false && !NUMBER_END.test(item)) ||
+      (this.#isInString && isForeign(this.#list, character));
+    return differs ? { ...list, differs } : list;
   }
 
   /** The same, quicker to go on with. */
@@ -169,7 +199,7 @@ export class ItemMemory {
 
   #close(character: string): ItemMemory | undefined {
     const { open, outer } = this.#list;
-    if (open > 0) return this.#outsideString(opened(appended(this.#list, character), -1));
+    if (open > 0) return this.#outsideString(opened(this.#appended(character), -1));
     if (outer === undefined) return undefined;
     return this.#outsideString(opened(appended(outer, character), -1));
   }
@@ -179,18 +209,33 @@ export class ItemMemory {
   }
 }
 
+/** Bytes of the longest escape without its last one. */
+const LONGEST_ESCAPE = 5;
+
+/** Whether a byte of a string, written as it is, stands in no item. */
+function isForeign({ item, items, recent }: List, character: string): boolean {
+  if (character === '"' || character === "\\") return false;
+  if (item.includes("\\", Math.max(item.length - LONGEST_ESCAPE, 0))) return false;
+  const byte = character.charCodeAt(0);
+  return !items.mayHave(byte) && !recent.some((item) => item.has(byte));
+}
+
 function mayRepeat({ item, items, recent }: List): boolean {
   if (items.size === 0 && recent.length === 0) return false;
   const beginning = plainForm(item);
-  return (
-    items.mayBeginAs(beginning) || recent.some((other) => mayBeginAs(plainForm(other), beginning))
-  );
+  return items.mayBeginAs(beginning) || recent.some((other) => mayBeginAs(other, beginning));
 }
 
 /** The lists around it have the byte in their items too. */
-function appended(list: List, character: string): List {
-  const outer = list.outer && appended(list.outer, character);
-  return { ...list, outer, item: list.item + character };
+function appended(
+  { outer, count, open, item, items, recent, differs }: List,
+  character: string,
+): List {
+  return {
+    outer: outer && appended(outer, character),
+    item: item + character,
+    ...{ count, open, items, recent, differs },
+  };
 }
 
 function opened(list: List, more: number): List {
@@ -200,15 +245,18 @@ function opened(list: List, more: number): List {
 /** Behind a comma, which stands in the items of the lists around it. */
 function nextItem(list: List): List {
   const outer = list.outer && appended(list.outer, ",");
-  return { ...list, outer, item: "", recent: [list.item, ...list.recent], differs: false };
+  return {
+    ...list,
+    outer,
+    item: "",
+    recent: [new Item(list.item), ...list.recent],
+    differs: false,
+  };
 }
 
 function settledList(list: List): List {
   const outer = list.outer && settledList(list.outer);
-  const items = list.recent.reduceRight(
-    (set, item) => set.with({ key: keyOf(item), plain: plainForm(item) }),
-    list.items,
-  );
+  const items = list.recent.reduceRight((set, item) => set.with(item), list.items);
   const settled = { ...list, outer, items, recent: [] };
   return { ...settled, differs: list.differs || !mayRepeat(settled) };
 }

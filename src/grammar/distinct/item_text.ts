@@ -5,18 +5,82 @@
  */
 
 import { GrammarError } from "../grammar_error.ts";
+import { BYTE_SET_WORDS } from "../masks/subtree_texts.ts";
 import { parseJson } from "../schema/json_text.ts";
 import { canonicalText, type JsonValue } from "../schema/json_value.ts";
+import { mayBecome } from "./item_beginning.ts";
 
+const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are ASCII too.
+const ASCII = /^[\x00-\x7f]*$/;
 
 /** The text of bytes that are kept as a string of one unit each. */
 function decode(bytes: string): string {
-  return decoder.decode(Uint8Array.from(bytes, (unit) => unit.charCodeAt(0)));
+  if (ASCII.test(bytes)) return bytes;
+  const units = new Uint8Array(bytes.length);
+  for (let i = 0; i < units.length; i++) units[i] = bytes.charCodeAt(i);
+  return decoder.decode(units);
 }
 
 /** A string of ASCII without escapes. */
 const PLAIN_STRING = /^"[ -!#-[\]-~]*"$/;
+
+/** An item that is complete. */
+export class Item {
+  /** As it is written, a unit for each byte. */
+  readonly bytes: string;
+  #key: string | undefined;
+  #plain: string | undefined;
+  #value: unknown;
+  #bytesOfPlain: Uint32Array | undefined;
+
+  constructor(bytes: string) {
+    this.bytes = bytes;
+  }
+
+  /** The same for equal values. */
+  get key(): string {
+    this.#key ??= keyOf(this.bytes);
+    return this.#key;
+  }
+
+  get plain(): string {
+    this.#plain ??= plainForm(this.bytes);
+    return this.#plain;
+  }
+
+  /** The bytes of its plain form as a set: bit `b % 32` of word `b / 32`. */
+  get bytesOfPlain(): Uint32Array {
+    if (this.#bytesOfPlain === undefined) {
+      this.#bytesOfPlain = new Uint32Array(BYTE_SET_WORDS);
+      for (const byte of encoder.encode(this.plain)) {
+        this.#bytesOfPlain[byte >>> 5]! |= 1 << (byte & 31);
+      }
+    }
+    return this.#bytesOfPlain;
+  }
+
+  /** Whether its plain form has a byte. */
+  has(byte: number): boolean {
+    return ((this.bytesOfPlain[byte >>> 5]! >>> (byte & 31)) & 1) === 1;
+  }
+
+  /** Its value, but for what no program holds; undefined where it is beyond numbers. */
+  get value(): unknown {
+    this.#value ??= parsed(this.plain);
+    return this.#value;
+  }
+}
+
+function parsed(plain: string): unknown {
+  try {
+    return JSON.parse(plain);
+  } catch {
+    return undefined;
+  }
+}
 
 /** A text that two items share exactly when they are the same value to JSON Schema. */
 export function keyOf(bytes: string): string {
@@ -42,6 +106,8 @@ function finite(_: string, value: unknown): unknown {
 
 /** A string up to its end or that of the text, a number, white space, or another character. */
 const PIECE = /"(?:[^"\\]|\\.)*(?:"|\\?$)|-?\d[\d.eE+-]*|\s+|[\s\S]/gy;
+/** A string of ASCII without escapes or the beginning of one, or none at all, or a number at its end. */
+const PLAIN_ITEM = /^(?:"[ !#-[\]-~]*"?|-?\d[\d.eE+-]*)?$/;
 const NUMBER = /^-?\d/;
 const UNFINISHED_ESCAPE = /\\(?:u[0-9a-fA-F]{0,3})?$/;
 /** Half of a pair, whose other half may follow. */
@@ -52,6 +118,7 @@ const UNFINISHED_PAIR = /\\u[dD][89abAB][0-9a-fA-F]{2}$/;
  * and spellings of numbers, but for the number at its end.
  */
 export function plainForm(bytes: string): string {
+  if (PLAIN_ITEM.test(bytes)) return bytes;
   const pieces = decode(bytes).match(PIECE) ?? [];
   return pieces.map((piece, i) => plainPiece(piece, i === pieces.length - 1)).join("");
 }
@@ -89,20 +156,25 @@ function unfinished(piece: string): string {
   return whole.replace(UNFINISHED_PAIR, "");
 }
 
+/** An object outside of strings. */
+const IN_OBJECT = /^(?:[^"{]|"(?:[^"\\]|\\.)*")*\{/;
 /** A number, or the sign that one begins with. */
 const NUMBER_AT_END = /-?\d[\d.eE+-]*$|-$/;
 const NUMBER_HERE = /-?\d[\d.eE+-]*/y;
 
-/** Whether an item, whose plain form is given, may have a beginning of the other plain form. */
-export function mayBeginAs(item: string, beginning: string): boolean {
-  if (item.startsWith(beginning)) return true;
+/** Whether an item may have a beginning of the plain form. */
+export function mayBeginAs({ plain, value }: Item, beginning: string): boolean {
+  if (plain.startsWith(beginning)) return true;
+  if (beginning.includes("{") && IN_OBJECT.test(beginning)) {
+    return value === undefined || mayBecome(value, beginning);
+  }
   const tail = NUMBER_AT_END.exec(beginning)?.[0];
   if (tail === undefined) return false;
   const head = beginning.slice(0, beginning.length - tail.length);
-  if (!item.startsWith(head)) return false;
+  if (!plain.startsWith(head)) return false;
   NUMBER_HERE.lastIndex = head.length;
-  const number = NUMBER_HERE.exec(item)?.[0];
+  const number = NUMBER_HERE.exec(plain)?.[0];
   // Zero may have a sign.
-  const value = tail === "-" ? 0 : Number.parseFloat(tail);
-  return number !== undefined && value === Number.parseFloat(number);
+  const least = tail === "-" ? 0 : Number.parseFloat(tail);
+  return number !== undefined && least === Number.parseFloat(number);
 }

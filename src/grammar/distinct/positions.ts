@@ -33,7 +33,8 @@ const WHITE_SPACE: ReadonlySet<number> = new Set([0x20, 0x0a, 0x09, 0x0d]);
 
 /** What ends items comes first, then what makes them differ; white space comes last. */
 const SEARCH_ORDER: readonly number[] = (() => {
-  const first = Array.from('"}]0123456789,:', (character) => character.charCodeAt(0));
+  // A number stays the same with any zeros behind it.
+  const first = Array.from('"}]1234567890,:', (character) => character.charCodeAt(0));
   const listed = new Set([...first, ...WHITE_SPACE]);
   const others = Array.from({ length: 256 }, (_, byte) => byte).filter(
     (byte) => !listed.has(byte) && !isSign(byte),
@@ -130,7 +131,11 @@ export class Positions {
       if (next === null) continue;
       const there = next.memory;
       if (there === undefined || there.lists < lists) return true;
-      if (there.lists === lists && (next.hasItem || there.size > size)) return true;
+      if (there.lists === lists) {
+        if (next.hasItem || there.size > size) return true;
+        // However the item goes on, it is another, and nothing leads to a dead end.
+        if (!there.mayRepeat()) return true;
+      }
       const isSpace = WHITE_SPACE.has(byte) && !top.at.memory!.isInString;
       const added = isSpace ? top.added : top.added + String.fromCharCode(byte);
       if (!seen.isNew(next, added)) continue;

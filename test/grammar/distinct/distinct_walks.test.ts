@@ -137,3 +137,29 @@ test.each([
   expect([",", "]", "]]"].map(isAllowed)).toEqual([false, true, false]);
   expect(grammar.accepts(`${text}]`)).toBe(true);
 });
+
+test("an object that is there is none that differs where its members are turned", () => {
+  const jsonSchema = {
+    type: "array",
+    uniqueItems: true,
+    items: closed({ a: { enum: [1, 2] }, b: { enum: [1] } }),
+  };
+  const grammar = compileGrammar({ jsonSchema }, { vocabulary: source, endTokens: [END] });
+  const matcher = grammar.createMatcher();
+  const text = '[{"a":1,"b":1},{"b":1,"a":';
+  for (const byte of new TextEncoder().encode(text)) expect(matcher.accept(byte)).toBe(true);
+  const [one, two] = ["1", "2"].map((digit) => digit.charCodeAt(0));
+  expect([matcher.accept(one!), matcher.accept(two!)]).toEqual([false, true]);
+});
+
+test("an escape that stands in no item may still spell a character that does", () => {
+  const items = { type: "string", pattern: "^a[ab]$" };
+  const jsonSchema = { type: "array", uniqueItems: true, items };
+  const grammar = compileGrammar({ jsonSchema }, { vocabulary: source, endTokens: [END] });
+  const matcher = grammar.createMatcher();
+  for (const byte of new TextEncoder().encode('["ab","\\u0061')) {
+    expect(matcher.accept(byte)).toBe(true);
+  }
+  const [a, b] = ["a", "b"].map((letter) => letter.charCodeAt(0));
+  expect([matcher.accept(b!), matcher.accept(a!)]).toEqual([false, true]);
+});

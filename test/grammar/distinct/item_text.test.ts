@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { keyOf, mayBeginAs, plainForm } from "../../../src/grammar/distinct/item_text.ts";
+import { Item, keyOf, mayBeginAs, plainForm } from "../../../src/grammar/distinct/item_text.ts";
 
 /** As the follower of a grammar keeps texts: a unit for each byte. */
 function bytesOf(text: string): string {
@@ -44,13 +44,20 @@ describe("every beginning of an item may begin it, in every spelling", () => {
     ['"\\\\u"', ['"\\\\u"', '"\\u005cu"']],
     ["120", ["120", "120.0", "120.00e0"]],
     ["0", ["0", "-0", "0.0"]],
-    ['{"a":[1,true],"b":"x"}', ['{ "a" : [ 1 , true ],\n"b": "x"}', '{"a":[1.0,true],"b":"x"}']],
+    [
+      '{"a":[1,true],"b":"x"}',
+      ['{ "a" : [ 1 , true ],\n"b": "x"}', '{"a":[1.0,true],"b":"x"}', '{"b":"x","a":[1,true]}'],
+    ],
+    [
+      '[{"a":{"b":0,"c":[]}},"{"]',
+      ['[{"a":{"c":[],"b":-0.0}},"{"]', '[{"\\u0061":{"c": [],"b":0}},"{"]'],
+    ],
   ])("%s", (item, spellings) => {
-    const plain = plainForm(bytesOf(item));
+    const whole = new Item(bytesOf(item));
     for (const spelling of spellings) {
       const bytes = bytesOf(spelling);
       for (let length = 0; length <= bytes.length; length++) {
-        expect([length, mayBeginAs(plain, plainForm(bytes.slice(0, length)))]).toEqual([
+        expect([length, mayBeginAs(whole, plainForm(bytes.slice(0, length)))]).toEqual([
           length,
           true,
         ]);
@@ -61,7 +68,7 @@ describe("every beginning of an item may begin it, in every spelling", () => {
 
 test("what differs already does not begin an item", () => {
   const begins = (item: string, beginning: string) =>
-    mayBeginAs(plainForm(bytesOf(item)), plainForm(bytesOf(beginning)));
+    mayBeginAs(new Item(bytesOf(item)), plainForm(bytesOf(beginning)));
   expect(begins('"abc"', '"abd')).toBe(false);
   expect(begins('"abc"', '"\\u0062')).toBe(false);
   expect(begins("12", "13")).toBe(false);
@@ -73,4 +80,24 @@ test("a number that no double holds is no null", () => {
   expect(keyOf("-1E2809")).not.toBe(keyOf("null"));
   expect(keyOf("[1E2809]")).not.toBe(keyOf("[null]"));
   expect(keyOf("1E2809")).not.toBe(keyOf("-1E2809"));
+});
+
+describe("what differs begins it in no order of its members", () => {
+  test.each([
+    ['{"a":1,"b":{"c":[1,2]}}', '{"b":{"c":[1,3'],
+    ['{"a":1,"b":{"c":[1,2]}}', '{"b":{"c":[1]'],
+    ['{"a":1,"b":{"c":[1,2]}}', '{"b":{"c":[1,2]}}'],
+    ['{"a":1,"b":{"c":[1,2]}}', '{"b":[1'],
+    ['{"a":1,"b":{"c":[1,2]}}', '{"b":{"c":[1,2,3'],
+    ['{"a":1,"b":{"c":[1,2]}}', '{"a":1,"bc'],
+    ['{"a":"x"}', '{"a":"xy'],
+    ['{"a":"x"}', '{"a":nul'],
+    ['{"a":"x"}', '{"a":"x","b"'],
+    ['{"a":12}', '{"a":13'],
+  ])("%s and %s", (item, beginning) => {
+    const agrees = (end: number) =>
+      mayBeginAs(new Item(bytesOf(item)), plainForm(bytesOf(beginning.slice(0, end))));
+    expect(agrees(beginning.length)).toBe(false);
+    expect(agrees(beginning.indexOf(":"))).toBe(true);
+  });
 });
