@@ -20,7 +20,7 @@ class ItemSet {
   readonly size: number;
   readonly #places: Map<string, number>;
   readonly #items: Item[];
-  readonly #bytes: Uint32Array;
+  readonly #bytes: Uint32Array<ArrayBuffer>;
 
   constructor(
     items: Item[] = [],

@@ -153,11 +153,11 @@ test("an object that is there is none that differs where its members are turned"
 });
 
 test("an escape that stands in no item may still spell a character that does", () => {
-  const items = { type: "string", pattern: "^a[ab]$" };
+  const items = { type: "string", pattern: "^[ab]{1,3}$" };
   const jsonSchema = { type: "array", uniqueItems: true, items };
   const grammar = compileGrammar({ jsonSchema }, { vocabulary: source, endTokens: [END] });
   const matcher = grammar.createMatcher();
-  for (const byte of new TextEncoder().encode('["ab","\\u0061')) {
+  for (const byte of new TextEncoder().encode('["ab","aba","abb","\\u0061')) {
     expect(matcher.accept(byte)).toBe(true);
   }
   const [a, b] = ["a", "b"].map((letter) => letter.charCodeAt(0));
