@@ -72,7 +72,7 @@ function countCalls(): () => void {
     return taken;
   };
   configurations.step = function (...given) {
-    if (given[0].next[given[1]] === undefined) counts.edges += 1;
+    if (given[0].next(given[1]) === undefined) counts.edges += 1;
     return before.edge.apply(this, given);
   };
   positions.step = function (...given) {

@@ -15,9 +15,13 @@
 import { isSign } from "../distinct/distinct_bytes.ts";
 import { GrammarError } from "../grammar_error.ts";
 import type { ByteAutomaton, ListRole } from "./byte_automaton.ts";
+import { type ByteGroups, byteGroups } from "./byte_groups.ts";
+import { Configuration } from "./configuration.ts";
 import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
 import { type NodeView, NodeViews } from "./node_views.ts";
 import { WrittenParts } from "./unordered_list.ts";
+
+export type { Configuration };
 
 export interface ConfigurationLimits {
   /** Entries of a stack. What nests deeper is not offered. Default 10,000. */
@@ -39,29 +43,10 @@ const THREAD_BYTES = 100;
 const FRAME_BYTES = 400;
 const CONFIGURATION_BYTES = 300;
 const EDGE_BYTES = 8;
+/** Of groups of bytes, besides the classes. */
+const GROUPS_BYTES = 300;
 /** Of a thread in a configuration and in its key. */
 const REFERENCE_BYTES = 16;
-
-export class Configuration {
-  /** Rising ids. */
-  readonly threads: readonly Thread[];
-  /** Whether the text may end here. */
-  readonly accepting: boolean;
-  /** By byte class; null where no text goes on, undefined where no step has looked yet. */
-  readonly next: (Configuration | null | undefined)[];
-  /** Deepest stack, with what it needs to get out, that was looked at on the way here. */
-  reach: number;
-
-  constructor(
-    threads: readonly Thread[],
-    { accepting, classes, reach }: { accepting: boolean; classes: number; reach: number },
-  ) {
-    this.threads = threads;
-    this.accepting = accepting;
-    this.next = new Array<undefined>(classes).fill(undefined);
-    this.reach = reach;
-  }
-}
 
 export class Configurations {
   readonly automaton: ByteAutomaton;
@@ -74,7 +59,9 @@ export class Configurations {
   #bottom: Frame;
   #known = new Map<string, Configuration>();
   #knownThreads = 0;
+  #knownEdges = 0;
   #start: Configuration | undefined;
+  #groups = new Map<string, ByteGroups>();
 
   // One operation: the work that is left, and memory that it must not pass.
   #work = 0;
@@ -117,11 +104,13 @@ export class Configurations {
   /** Memory that is remembered, roughly. */
   get bytes(): number {
     const { threads, frames } = this.#bottom.population;
-    const perConfiguration = CONFIGURATION_BYTES + EDGE_BYTES * this.automaton.classes.length;
+    const perGroups = GROUPS_BYTES + 2 * this.automaton.classes.length;
     return (
       threads * THREAD_BYTES +
       frames * FRAME_BYTES +
-      this.#known.size * perConfiguration +
+      this.#known.size * CONFIGURATION_BYTES +
+      this.#knownEdges * EDGE_BYTES +
+      this.#groups.size * perGroups +
       (this.#knownThreads + this.#views.entries) * REFERENCE_BYTES
     );
   }
@@ -144,6 +133,8 @@ export class Configurations {
     this.#knownThreads = 0;
     this.#views = this.#noViews();
     this.#start = undefined;
+    this.#groups = new Map();
+    this.#knownEdges = 0;
   }
 
   /**
@@ -154,20 +145,47 @@ export class Configurations {
    * end of its work.
    */
   step(configuration: Configuration, byteClass: number): Configuration | null {
-    const known = configuration.next[byteClass];
+    const known = configuration.next(byteClass);
     if (known !== undefined) return known;
-    const byte = this.automaton.classes[byteClass]!;
-    const found = this.#search(() => {
-      for (const { node, frame } of configuration.threads) {
-        for (const { first, last, target } of this.#view(node).edges) {
-          if (first > byte) break;
-          if (last >= byte) this.#visit(target, frame);
-        }
+    const groups = configuration.groups ?? this.#group(configuration);
+    const group = groups.groupOf[byteClass]!;
+    const next = group === 0 ? null : this.#land(configuration, this.automaton.classes[byteClass]!);
+    configuration.nexts[group] = next;
+    return next;
+  }
+
+  /** Where a byte leads with all that follows it silently. */
+  #land({ threads }: Configuration, byte: number): Configuration | null {
+    const steps: Thread[] = [];
+    for (const { node, frame } of threads) {
+      for (const { first, last, target } of this.#view(node).edges) {
+        if (first > byte) break;
+        if (last >= byte) steps.push(frame.thread(target));
       }
+    }
+    const only = steps.length === 1 ? steps[0]! : undefined;
+    if (only?.landed !== undefined) return only.landed as Configuration | null;
+    const found = this.#search(() => {
+      for (const { node, frame } of steps) this.#visit(node, frame);
     });
     const next = found.threads.length > 0 || found.accepting ? found : null;
-    configuration.next[byteClass] = next;
+    if (only !== undefined) only.landed = next;
     return next;
+  }
+
+  /** Bytes are alike to all configurations with the same nodes. */
+  #group(configuration: Configuration): ByteGroups {
+    let key = "";
+    for (const { node } of configuration.threads) key += `${node},`;
+    let groups = this.#groups.get(key);
+    if (groups === undefined) {
+      const edges = configuration.threads.map(({ node }) => this.#view(node).edges);
+      groups = byteGroups(edges, this.automaton);
+      this.#groups.set(key, groups);
+    }
+    configuration.groups = groups;
+    this.#knownEdges += groups.size;
+    return groups;
   }
 
   /** Goes on by some bytes; null when no text goes on so. */
@@ -225,18 +243,10 @@ export class Configurations {
     return this.of(moved);
   }
 
-  /** What stands in for a configuration for texts of at most so many bytes as the near horizon. */
-  near({ threads, accepting }: Configuration): Configuration {
+  /** What stands in for a configuration for texts of at most so many bytes as a horizon. */
+  seen({ threads, accepting }: Configuration, horizon: keyof Horizons): Configuration {
     return this.of(
-      threads.map(({ node, frame }) => frame.near.thread(node)),
-      accepting,
-    );
-  }
-
-  /** The same for the far horizon. */
-  far({ threads, accepting }: Configuration): Configuration {
-    return this.of(
-      threads.map(({ node, frame }) => frame.far.thread(node)),
+      threads.map(({ node, frame }) => frame[horizon].thread(node)),
       accepting,
     );
   }
@@ -276,8 +286,7 @@ export class Configurations {
     for (const { id } of threads) key += `${id},`;
     let known = this.#known.get(key);
     if (known === undefined) {
-      const { length: classes } = this.automaton.classes;
-      known = new Configuration(threads, { accepting, classes, reach });
+      known = new Configuration(threads, { accepting, reach });
       this.#known.set(key, known);
       this.#knownThreads += threads.length;
     }

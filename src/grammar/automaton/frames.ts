@@ -17,6 +17,8 @@ export interface Thread {
   readonly id: number;
   /** The last search that came by. */
   stamp: number;
+  /** The configuration that a search from here alone has found; undefined where there was none. */
+  landed: object | null | undefined;
 }
 
 /** Counts above these are as good as infinite to the two views of a stack. */
@@ -116,7 +118,7 @@ export class Frame {
     let thread = this.#threads.get(node);
     if (thread === undefined) {
       this.#stacks.threads += 1;
-      thread = { node, frame: this, id: this.#stacks.ids.next++, stamp: 0 };
+      thread = { node, frame: this, id: this.#stacks.ids.next++, stamp: 0, landed: undefined };
       this.#threads.set(node, thread);
     }
     return thread;

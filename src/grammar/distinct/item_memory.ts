@@ -7,7 +7,7 @@
  * @module
  */
 
-import { BYTE_SET_WORDS } from "../masks/subtree_texts.ts";
+import { BYTE_SET_WORDS } from "../masks/utf8_bytes.ts";
 import { Item, mayBeginAs, plainForm } from "./item_text.ts";
 
 const NUMBER_END = /[\d.eE+-]$/;

@@ -5,7 +5,7 @@
  */
 
 import { GrammarError } from "../grammar_error.ts";
-import { BYTE_SET_WORDS } from "../masks/subtree_texts.ts";
+import { BYTE_SET_WORDS } from "../masks/utf8_bytes.ts";
 import { parseJson } from "../schema/json_text.ts";
 import { canonicalText, type JsonValue } from "../schema/json_value.ts";
 import { mayBecome } from "./item_beginning.ts";

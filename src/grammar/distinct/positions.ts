@@ -126,7 +126,7 @@ export class Positions {
         continue;
       }
       // Most bytes are known to lead nowhere.
-      if (top.at.configuration.next[classOf[byte]!] === null) continue;
+      if (top.at.configuration.next(classOf[byte]!) === null) continue;
       const next = this.step(top.at, byte);
       if (next === null) continue;
       const there = next.memory;

@@ -4,7 +4,9 @@
  * @module
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
-import { BYTE_SET_WORDS, bytesBehind, secondBytes } from "./subtree_texts.ts";
+import type { SafeLeads } from "./safe_leads.ts";
+import { TEXT_LEADS } from "./text_runs.ts";
+import { BYTE_SET_WORDS, bytesBehind, secondBytes } from "./utf8_bytes.ts";
 
 /** Configurations that the characters with one first byte may lead to. */
 const MOST_TARGETS = 4;
@@ -23,21 +25,23 @@ export class CharacterFan {
   readonly leads = new Uint32Array(BYTE_SET_WORDS);
   /** Those of them that lead back to where they began. */
   readonly back = new Uint32Array(BYTE_SET_WORDS);
+  /** Characters that lead on forever, once they were looked for. */
+  safe: SafeLeads | undefined;
   readonly #known = new Uint32Array(BYTE_SET_WORDS);
   readonly #here: Configuration;
   /** Deepest stack of all configurations that were looked at, by whichever search. */
   #reach = 0;
+  readonly #targets: (Targets | undefined)[] = [];
+  #text: Configuration | null | undefined;
 
   private constructor(here: Configuration) {
     this.#here = here;
   }
 
   static of(here: Configuration): CharacterFan {
-    let fan = fans.get(here);
-    if (fan === undefined) {
-      fan = new CharacterFan(here);
-      fans.set(here, fan);
-    }
+    if (here.fan instanceof CharacterFan) return here.fan;
+    const fan = new CharacterFan(here);
+    here.fan = fan;
     return fan;
   }
 
@@ -56,6 +60,48 @@ export class CharacterFan {
     return true;
   }
 
+  /** The one place that all characters of plain text lead to; null where there is none. */
+  text(search: FanSearch): Configuration | null {
+    if (this.#text === undefined) this.#text = this.#findText(search);
+    if (this.#reach > search.reach) search.reach = this.#reach;
+    return this.#text;
+  }
+
+  #findText(search: FanSearch): Configuration | null {
+    let only: Configuration | undefined;
+    for (const lead of TEXT_LEADS) {
+      const target = this.target(lead, search);
+      if (target === null || (only !== undefined && target !== only)) return null;
+      only = target;
+    }
+    return only!;
+  }
+
+  /** The one place that all characters with a first byte lead to; null where there is none. */
+  target(lead: number, search: FanSearch): Configuration | null {
+    const targets = this.targets(lead, search);
+    return targets?.length === 1 ? targets[0]! : null;
+  }
+
+  /** Where the characters with a first byte lead. */
+  targets(lead: number, search: FanSearch): Targets {
+    const targets = this.#targetsOf(lead, search);
+    if (this.#reach > search.reach) search.reach = this.#reach;
+    return targets;
+  }
+
+  #targetsOf(lead: number, search: FanSearch): Targets {
+    let targets = this.#targets[lead];
+    if (targets !== undefined) return targets;
+    const { reach } = search;
+    search.reach = 0;
+    targets = search.targets(this.#here, lead);
+    this.#targets[lead] = targets;
+    this.#reach = Math.max(this.#reach, search.reach);
+    search.reach = Math.max(reach, search.reach);
+    return targets;
+  }
+
   /** The one place that all characters of a set lead to. */
   onlyTarget(leads: Uint32Array): Configuration | undefined {
     for (const { leads: all, targets } of this.parts) {
@@ -66,11 +112,7 @@ export class CharacterFan {
 
   #look(lead: number, search: FanSearch): boolean {
     const [word, bit] = [lead >>> 5, 1 << (lead & 31)];
-    const { reach } = search;
-    search.reach = 0;
-    const targets = search.targets(this.#here, lead);
-    this.#reach = Math.max(this.#reach, search.reach);
-    search.reach = Math.max(reach, search.reach);
+    const targets = this.#targetsOf(lead, search);
     this.#known[word]! |= bit;
     if (targets === null) return false;
     this.leads[word]! |= bit;
@@ -80,8 +122,6 @@ export class CharacterFan {
   }
 }
 
-const fans = new WeakMap<Configuration, CharacterFan>();
-
 /** Where the characters with a first byte lead; null where some lead nowhere, or to too many places. */
 export type Targets = readonly Configuration[] | null;
 
@@ -90,9 +130,16 @@ export class FanSearch {
   /** Deepest stack of all configurations that were looked at. */
   reach = 0;
   readonly #configurations: Configurations;
+  /** Where characters lead whose first byte leads to a place, by the bytes that may come second. */
+  readonly #behind = new Map<Configuration, Map<number, Targets>>();
 
   constructor(configurations: Configurations) {
     this.#configurations = configurations;
+  }
+
+  /** Threads that may still be followed in this operation. */
+  get workLeft(): number {
+    return this.#configurations.workLeft;
   }
 
   /** Goes on by one byte. */
@@ -105,9 +152,20 @@ export class FanSearch {
     const lacking = bytesBehind(lead);
     if (first === null) return null;
     if (lacking === 0) return [first];
-    const found = new Set<Configuration>();
-    const isWhole = this.#collect(first, { ...secondBytes(lead), lacking, found });
-    return isWhole ? [...found] : null;
+    const { from, to } = secondBytes(lead);
+    const key = from * 256 + to;
+    let known = this.#behind.get(first);
+    if (known === undefined) {
+      known = new Map();
+      this.#behind.set(first, known);
+    }
+    let targets = known.get(key);
+    if (targets === undefined) {
+      const found = new Set<Configuration>();
+      targets = this.#collect(first, { from, to, lacking, found }) ? [...found] : null;
+      known.set(key, targets);
+    }
+    return targets;
   }
 
   /** @returns Whether all characters lead on, and to few places. */
@@ -129,7 +187,7 @@ export class FanSearch {
   }
 
   #step(here: Configuration, byteClass: number): Configuration | null {
-    const next = here.next[byteClass] ?? this.#configurations.step(here, byteClass);
+    const next = here.next(byteClass) ?? this.#configurations.step(here, byteClass);
     if (next !== null && next.reach > this.reach) this.reach = next.reach;
     return next;
   }

@@ -10,6 +10,7 @@
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
 import { CharacterFan, FanSearch, isWithin, type Targets } from "./character_fan.ts";
+import { findSafeLeads, type SafeLeads } from "./safe_leads.ts";
 import type { SubtreeTexts } from "./subtree_texts.ts";
 
 /** Configurations that a set of characters may lead to; where there are more, a walk is as quick. */
@@ -41,6 +42,9 @@ const MOST_FAILURES = 32;
 const MOST_MISSES = 4096;
 const MISSES_FOR_ONE = 16;
 
+/** Subtrees that needed a look at several places, behind which characters that lead on forever are looked for. */
+const SPREADS_BEFORE_SAFE: ReadonlySet<number> = new Set([16, 128, 1024]);
+
 interface Place {
   readonly lead: number;
   readonly mayBeMarked: boolean;
@@ -62,6 +66,8 @@ export class EvenSubtrees {
   readonly #search: FanSearch;
   readonly #known = new Map<Configuration, Map<number, Targets>>();
   readonly #runs = new Map<Configuration, Map<number, Run>>();
+  readonly #hasMarked = new Map<SafeLeads, boolean>();
+  #spreads = 0;
   #failures = 0;
   #misses = 0;
 
@@ -111,12 +117,30 @@ export class EvenSubtrees {
     if (height === 0) return true;
     const leads = this.#options.texts.leads[set]!;
     const fan = CharacterFan.of(next);
+    if (fan.safe !== undefined && this.#isSafe(fan.safe, leads, mayBeMarked)) return true;
     if (!fan.takes(leads, this.#search)) return false;
     if (isWithin(leads, fan.back)) return true;
     const isEven = this.#follow(next, leads, { height, mayBeMarked });
     if (isEven !== undefined) return isEven;
+    this.#spreads += 1;
+    if (fan.safe === undefined && SPREADS_BEFORE_SAFE.has(this.#spreads)) {
+      findSafeLeads(next, this.#search);
+      if (fan.safe && this.#isSafe(fan.safe, leads, mayBeMarked)) return true;
+    }
     const { length, untilMarked } = this.#run(next, set, height);
     return length >= height && (mayBeMarked || untilMarked > height);
+  }
+
+  #isSafe(safe: SafeLeads, leads: Uint32Array, mayBeMarked: boolean): boolean {
+    if (!isWithin(leads, safe.leads)) return false;
+    if (safe.reach > this.#search.reach) this.#search.reach = safe.reach;
+    if (mayBeMarked) return true;
+    let hasMarked = this.#hasMarked.get(safe);
+    if (hasMarked === undefined) {
+      hasMarked = safe.places.some((place) => this.#options.isMarked(place));
+      this.#hasMarked.set(safe, hasMarked);
+    }
+    return !hasMarked;
   }
 
   /**

@@ -7,37 +7,15 @@
  *
  * @module
  */
+import { TextRuns } from "./text_runs.ts";
 import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
+import { BROKEN, BYTE_SET_WORDS, bytesBehind, secondBytes } from "./utf8_bytes.ts";
 
 /** Nodes of the smallest subtrees that are looked at as a whole. */
 const LEAST_NODES = 4;
 const NO_SET = -1;
 /** From here on heights are not told apart. */
 const MOST_HEIGHT = 255;
-/** Of a node whose bytes are not the beginning of a text in UTF-8. */
-const BROKEN = -1;
-/** 32-bit words of a set of bytes. */
-export const BYTE_SET_WORDS = 8;
-
-/** Bytes that may come second in a character of several bytes. */
-export interface SecondBytes {
-  readonly from: number;
-  readonly to: number;
-}
-
-/** Bytes behind the first one of a character; -1 for bytes that begin none. */
-export function bytesBehind(lead: number): number {
-  if (lead < 0x80) return 0;
-  if (lead < 0xc2 || lead > 0xf4) return BROKEN;
-  return lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-}
-
-export function secondBytes(lead: number): SecondBytes {
-  const from = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
-  const to = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
-  return { from, to };
-}
-
 export class SubtreeTexts {
   /**
    * For a node that begins a character: the set of the characters that stand behind this one in its
@@ -52,9 +30,12 @@ export class SubtreeTexts {
   readonly tokens: Int32Array;
   /** Tokens in front of each node; one more entry than nodes. */
   readonly before: Uint32Array;
+  readonly runs: TextRuns;
 
   constructor(trie: TrieNodes) {
-    const { sets, leads, heights } = new Survey(trie);
+    const lacking = lackingBytes(trie);
+    const { sets, leads, heights } = new Survey(trie, lacking);
+    this.runs = new TextRuns(trie, lacking);
     this.sets = sets;
     this.leads = leads;
     this.heights = heights;
@@ -89,9 +70,9 @@ class Survey {
   readonly #height: Uint8Array;
   readonly #isText: Uint8Array;
 
-  constructor(trie: TrieNodes) {
+  constructor(trie: TrieNodes, lacking: Int8Array) {
     this.#trie = trie;
-    this.#lacking = lackingBytes(trie);
+    this.#lacking = lacking;
     this.sets = new Int32Array(trie.size).fill(NO_SET);
     this.heights = new Uint8Array(trie.size);
     const depths = trie.maxDepth + 2;

@@ -77,7 +77,7 @@ export class TokenMasks {
 
   /** Makes the mask and keeps it; pauses now and then. */
   *make(exact: Configuration): Generator<void, Uint32Array, void> {
-    const configuration = this.#configurations.far(exact);
+    const configuration = this.#configurations.seen(exact, "far");
     const slots = this.#slotsOf(configuration);
     this.#slots.set(exact, slots);
     const known = this.#cache.use(slots.mask);
@@ -85,7 +85,7 @@ export class TokenMasks {
 
     const words = new Uint32Array(this.#vocabulary.words);
     const { whole, short, long } = this.#vocabulary;
-    const near = this.#configurations.near(configuration);
+    const near = this.#configurations.seen(configuration, "near");
     if (near === configuration) {
       yield* this.#addThreads(configuration, whole, words);
     } else {

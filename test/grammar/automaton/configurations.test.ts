@@ -52,7 +52,7 @@ function canFinish(states: Configurations, from: Configuration): boolean {
   for (const at of seen) {
     if (at.accepting) return true;
     states.begin();
-    for (let byteClass = 0; byteClass < at.next.length; byteClass++) {
+    for (let byteClass = 0; byteClass < states.automaton.classes.length; byteClass++) {
       const next = states.step(at, byteClass);
       if (next !== null) seen.add(next);
     }

@@ -1,0 +1,50 @@
+/**
+ * Which bytes lead alike from a set of nodes, so that one search serves for all of them.
+ *
+ * @module
+ */
+import type { ByteEdge } from "./byte_automaton.ts";
+
+export interface ByteGroups {
+  /** Number of the group of each class of bytes; 0 for those that lead nowhere. */
+  readonly groupOf: Uint16Array;
+  /** Groups, the one that leads nowhere included. */
+  readonly size: number;
+}
+
+/** Splits the classes of bytes by the edges that have them. */
+export function byteGroups(
+  edgesOfNodes: readonly (readonly ByteEdge[])[],
+  { classOf, classes }: { readonly classOf: Uint8Array; readonly classes: Uint8Array },
+): ByteGroups {
+  const groupOf = new Uint16Array(classes.length);
+  /** For each group the one that it was before the last edge; those of one edge follow each other. */
+  const before = [0];
+  for (const edges of edgesOfNodes) {
+    for (const { first, last } of edges) split(groupOf, before, [classOf[first]!, classOf[last]!]);
+  }
+  // Groups that were split up to the last class are numbers without classes.
+  const numbers = new Map([[0, 0]]);
+  groupOf.forEach((group, byteClass) => {
+    const number = numbers.get(group) ?? numbers.size;
+    numbers.set(group, number);
+    groupOf[byteClass] = number;
+  });
+  return { groupOf, size: numbers.size };
+}
+
+/** Classes of an edge that were alike so far stay alike. */
+function split(
+  groupOf: Uint16Array,
+  before: number[],
+  [first, last]: readonly [number, number],
+): void {
+  const begin = before.length;
+  for (let byteClass = first; byteClass <= last; byteClass++) {
+    const group = groupOf[byteClass]!;
+    let number = begin;
+    while (number < before.length && before[number] !== group) number += 1;
+    if (number === before.length) before.push(group);
+    groupOf[byteClass] = number;
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * Which nodes of a token trie stand in plain text, and where that ends.
+ *
+ * Inside of a string nearly every character leads back to where it was, or on to the one place that
+ * every other one leads to. There, only the nodes matter at which plain text ends: a quote, a
+ * backslash, a control character, what is no UTF-8. They are few, and all other tokens are allowed.
+ *
+ * @module
+ */
+import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
+import { bytesBehind } from "./utf8_bytes.ts";
+
+const FIRST_TEXT = 0x20;
+const DELETE = 0x7f;
+/** Characters on the way to a node that are counted; text ends where there are more. */
+const MOST_CHARACTERS = 254;
+
+/** First bytes of the characters of plain text, those that tell most places apart first. */
+export const TEXT_LEADS: readonly number[] = (() => {
+  const first = Array.from("ex 0_-.", (character) => character.charCodeAt(0));
+  const others = Array.from({ length: 256 }, (_, byte) => byte).filter(
+    (byte) => isTextLead(byte) && !first.includes(byte),
+  );
+  return [...first, ...others];
+})();
+
+function isTextLead(byte: number): boolean {
+  if (byte >= DELETE) return bytesBehind(byte) > 0;
+  return byte >= FIRST_TEXT && byte !== 0x22 && byte !== 0x5c;
+}
+
+export class TextRuns {
+  /** Nodes that begin what is no character of plain text, in their order. */
+  readonly breaks: Int32Array;
+  /** Characters that begin on the way to each node, itself included. */
+  readonly characters: Uint8Array;
+  /** Characters of plain text behind each node's own on the longest way through its subtree. */
+  readonly heights: Uint8Array;
+  /** The most of them from the root. */
+  readonly height: number;
+  /** Tokens that are plain text from the root on: bit `t % 32` of word `t / 32`. */
+  readonly plain: Uint32Array;
+  readonly #lacking: Int8Array;
+  readonly #begins: Uint8Array;
+
+  /** @param lacking Bytes that the character of each node still lacks, below 0 where there is none. */
+  constructor(trie: TrieNodes, lacking: Int8Array) {
+    const { size, bytes, depths, ends } = trie;
+    this.#lacking = lacking;
+    const characters = new Uint8Array(size);
+    const isBreak = new Uint8Array(size);
+    this.#begins = new Uint8Array(size);
+    // Of the way to the current node: characters, where the last one began, and what it lacked.
+    const counts = new Uint8Array(trie.maxDepth + 1);
+    const starts = new Int32Array(trie.maxDepth + 1);
+    const open = new Int8Array(trie.maxDepth + 1);
+    for (let node = 0; node < size; node++) {
+      const depth = depths[node]!;
+      const before = open[depth - 1]!;
+      const begins = before === 0;
+      const count = Math.min(counts[depth - 1]! + (begins ? 1 : 0), MOST_CHARACTERS + 1);
+      open[depth] = lacking[node]!;
+      counts[depth] = count;
+      characters[node] = count;
+      starts[depth] = begins ? node : starts[depth - 1]!;
+      // What is no UTF-8 within a character ends text in front of that.
+      if (before > 0 && lacking[node]! < 0) isBreak[starts[depth]!] = 1;
+      if (begins && lacking[node]! >= 0) this.#begins[node] = 1;
+      if (begins && (!isTextLead(bytes[node]!) || count > MOST_CHARACTERS)) isBreak[node] = 1;
+    }
+    this.characters = characters;
+    this.breaks = Int32Array.from(positions(isBreak));
+    this.heights = heightsOf(trie, characters, isBreak);
+    let height = 0;
+    for (let node = 0; node < size; node = ends[node]!) {
+      if (isBreak[node] === 0) height = Math.max(height, this.heights[node]! + 1);
+    }
+    this.height = height;
+    this.plain = plainTokens(trie, isBreak);
+  }
+
+  /** Whether a node begins a character. */
+  begins(node: number): boolean {
+    return this.#begins[node] === 1 && this.characters[node]! <= MOST_CHARACTERS;
+  }
+
+  /** Whether plain text may go on behind a node, at which a character is complete. */
+  mayGoOn(node: number): boolean {
+    return this.#lacking[node] === 0 && this.characters[node]! <= MOST_CHARACTERS;
+  }
+
+  isBreak(node: number): boolean {
+    return this.breaks[this.breakFrom(node)] === node;
+  }
+
+  /** Index of the first break that is not in front of a node. */
+  breakFrom(node: number): number {
+    let [low, high] = [0, this.breaks.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.breaks[middle]! < node) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+function positions(flags: Uint8Array): number[] {
+  const found: number[] = [];
+  for (let i = 0; i < flags.length; i++) if (flags[i] === 1) found.push(i);
+  return found;
+}
+
+function heightsOf(trie: TrieNodes, characters: Uint8Array, isBreak: Uint8Array): Uint8Array {
+  const { size, depths, maxDepth } = trie;
+  const heights = new Uint8Array(size);
+  /** Most characters at nodes of plain text below, by depth. */
+  const most = new Uint8Array(maxDepth + 2);
+  for (let node = size - 1; node >= 0; node--) {
+    const depth = depths[node]!;
+    const below = Math.max(most[depth + 1]!, characters[node]!);
+    heights[node] = below - characters[node]!;
+    most[depth + 1] = 0;
+    if (isBreak[node] === 0) most[depth] = Math.max(most[depth]!, below);
+  }
+  return heights;
+}
+
+function plainTokens({ size, ends, tokens, several }: TrieNodes, isBreak: Uint8Array): Uint32Array {
+  const found: number[] = [];
+  for (let node = 0; node < size; ) {
+    if (isBreak[node] === 1) {
+      node = ends[node]!;
+      continue;
+    }
+    const token = tokens[node]!;
+    if (token >= 0) found.push(token);
+    else if (token <= SEVERAL) for (const one of several[SEVERAL - token]!) found.push(one);
+    node += 1;
+  }
+  const most = found.reduce((largest, token) => Math.max(largest, token), -1);
+  const words = new Uint32Array((most >>> 5) + 1);
+  for (const token of found) words[token >>> 5]! |= 1 << (token & 31);
+  return words;
+}
