@@ -255,7 +255,7 @@ export interface EngineOptions {
    * indentation where a line of its own begins.
    */
   readonly jsonWhitespace?: number | undefined;
-  /** Dialect of schemas without `$schema`: draft-04, -06, -07, 2019-09 or 2020-12, the default. */
+  /** Dialect of schemas without `$schema`: draft-03, -04, -06, -07, 2019-09 or 2020-12, the default. */
   readonly jsonDialect?: Dialect | undefined;
   /**
    * What becomes of keywords that a schema's dialect does not have, and of unknown formats,

@@ -10,9 +10,12 @@
 
 import { bytes, type Expression } from "../expression.ts";
 
-/** Stands behind the opening bracket of a list whose items differ; in UTF-8 it occurs nowhere. */
+/**
+ * Stands behind the opening bracket of a list whose items differ, or of an object whose keys do; in
+ * UTF-8 it occurs nowhere.
+ */
 export const LIST_BYTE = 0xfc;
-/** Stands behind each item of such a list. */
+/** Stands behind each item of such a list, or key of such an object. */
 export const ITEM_BYTE = 0xfd;
 
 export const LIST_BEGIN: Expression = bytes([LIST_BYTE, LIST_BYTE]);

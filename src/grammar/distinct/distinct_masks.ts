@@ -15,9 +15,9 @@ import type { TokenTrie } from "../masks/token_trie.ts";
 import { SEVERAL } from "../masks/trie_nodes.ts";
 import type { Position, Positions } from "./positions.ts";
 
-/** The bracket that a list begins with, and with it the last bytes of items. */
-const BEFORE_LISTS: ReadonlySet<number> = new Set(new TextEncoder().encode("["));
-const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el['));
+/** What a list or an object begins with, and with it the last bytes of items. */
+const BEFORE_LISTS: ReadonlySet<number> = new Set(new TextEncoder().encode("[{"));
+const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el[{'));
 
 /** Tokens that are followed between two chances to pause. */
 const PIECE = 64;

@@ -1,5 +1,6 @@
 /**
- * The items of lists that are not closed yet and whose items must differ.
+ * The items of lists that are not closed yet and whose items must differ, and the keys of objects
+ * whose keys must.
  *
  * Plain data that never changes: each byte gives another memory, so that taking back and branching
  * cost nothing.
@@ -14,6 +15,7 @@ const NUMBER_END = /[\d.eE+-]$/;
 
 /** Such lists inside one another. */
 export const MAX_LISTS = 32;
+const OBJECT_BEGIN = 0x7b;
 
 /** Items that differ. They share what they are kept in with those that came later. */
 class ItemSet {
@@ -67,6 +69,10 @@ const NO_ITEMS = () => new ItemSet();
 interface List {
   readonly outer: List | undefined;
   readonly count: number;
+  /** Whether it is an object. Its items are its keys, without the values behind them. */
+  readonly hasKeys: boolean;
+  /** Whether a value of it is being written. */
+  readonly isInValue: boolean;
   /** Objects and lists that are open in the current item. */
   readonly open: number;
   /** The current item so far, a unit for each byte. */
@@ -91,17 +97,19 @@ export class ItemMemory {
   }
 
   /**
-   * At the beginning of another list, whose opening bracket was the last byte.
+   * At the beginning of another list, or object, whose opening bracket was the last byte.
    *
    * @returns Nothing when too many lie inside one another.
    */
-  static begin(outer: ItemMemory | undefined): ItemMemory | undefined {
+  static begin(outer: ItemMemory | undefined, byte: number): ItemMemory | undefined {
     const around = outer === undefined ? undefined : outer.#list;
     const count = (around?.count ?? 0) + 1;
     if (count > MAX_LISTS) return undefined;
     const list = {
       outer: around,
       count,
+      hasKeys: byte === OBJECT_BEGIN,
+      isInValue: false,
       open: 0,
       item: "",
       items: NO_ITEMS(),
@@ -152,8 +160,8 @@ export class ItemMemory {
 
   /** The same text for what goes on alike, of memories that one has led to. */
   get likeness(): string {
-    const { count, item, items, recent } = this.#list;
-    return `${count} ${items.size} ${[item, ...recent.map(({ bytes }) => bytes)].join("\n,")}`;
+    const { count, isInValue, item, items, recent } = this.#list;
+    return `${count} ${isInValue} ${items.size} ${[item, ...recent.map(({ bytes }) => bytes)].join("\n,")}`;
   }
 
   /** Behind one more byte; nothing when the last list is closed by it. */
@@ -177,6 +185,8 @@ export class ItemMemory {
         return this.#outsideString(
           this.#list.open === 0 ? nextItem(this.#list) : this.#appended(character),
         );
+      case ":":
+        return this.#outsideString(inValue(appended(this.#list, character)));
       default:
         return this.#outsideString(this.#appended(character));
     }
@@ -185,7 +195,9 @@ export class ItemMemory {
   /** What differs goes on to differ; a number may still become another spelling of one. */
   #appended(character: string): List {
     const list = appended(this.#list, character);
-    const { item } = this.#list;
+    const { item, isInValue } = this.#list;
+    // Bytes of a value say nothing of its key.
+    if (isInValue) return list;
     const differs =
       (this.#mayRepeat === false && !NUMBER_END.test(item)) ||
       (this.#isInString && isForeign(this.#list, character));
@@ -227,15 +239,20 @@ function mayRepeat({ item, items, recent }: List): boolean {
 }
 
 /** The lists around it have the byte in their items too. */
-function appended(
-  { outer, count, open, item, items, recent, differs }: List,
-  character: string,
-): List {
+function appended(list: List, character: string): List {
+  const { count, hasKeys, isInValue, open, items, recent, differs } = list;
   return {
-    outer: outer && appended(outer, character),
-    item: item + character,
-    ...{ count, open, items, recent, differs },
+    outer: list.outer && appended(list.outer, character),
+    item: isInValue ? list.item : list.item + character,
+    ...{ count, hasKeys, isInValue, open, items, recent, differs },
   };
+}
+
+/** Behind a colon, which is the last of a key. */
+function inValue(list: List): List {
+  const { hasKeys, open, isInValue, item } = list;
+  if (!hasKeys || open > 0 || isInValue) return list;
+  return { ...list, isInValue: true, differs: true, item: item.slice(0, -1) };
 }
 
 function opened(list: List, more: number): List {
@@ -245,13 +262,8 @@ function opened(list: List, more: number): List {
 /** Behind a comma, which stands in the items of the lists around it. */
 function nextItem(list: List): List {
   const outer = list.outer && appended(list.outer, ",");
-  return {
-    ...list,
-    outer,
-    item: "",
-    recent: [new Item(list.item), ...list.recent],
-    differs: false,
-  };
+  const recent = [new Item(list.item), ...list.recent];
+  return { ...list, outer, item: "", isInValue: false, recent, differs: false };
 }
 
 function settledList(list: List): List {

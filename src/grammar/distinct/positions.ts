@@ -81,7 +81,7 @@ export class Positions {
     const memory = before?.push(byte);
     const begun = this.#behind(next, "list");
     if (begun !== null) {
-      const list = ItemMemory.begin(memory);
+      const list = ItemMemory.begin(memory, byte);
       return list === undefined ? null : here(begun, list);
     }
     const behindItem = memory === undefined ? null : this.#behind(next, "item");

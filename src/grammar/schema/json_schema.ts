@@ -10,7 +10,8 @@
  *   the value.
  * - Strings are spelled in every way that JSON knows. In keys, and in strings of a format or a list,
  *   letters and what else of ASCII needs no escape have none.
- * - Keys that the schema does not name may come twice, as in all of JSON; the last one counts.
+ * - Keys that the schema does not name may come twice, as in all of JSON; the last one counts. Where
+ *   more than one of them must be there, or some value must differ from others, none comes twice.
  * - Numbers of `enum` and `const` are spelled as the schema spells them.
  * - Other numbers of which the schema says anything are spelled without exponent, or in the scientific
  *   notation that JavaScript uses for very large and very small ones; whole numbers where the type
@@ -57,6 +58,7 @@ import { objectExpression } from "./rules/object_grammar.ts";
 import { stringExpression } from "./rules/string_grammar.ts";
 import { checkSize } from "./schema_size.ts";
 import { SchemaTree } from "./schema_tree.ts";
+import type { Language } from "./strings/language.ts";
 import { regexRules } from "./strings/regex_format.ts";
 
 export interface JsonSchemaOptions extends WhitespaceOptions {
@@ -189,10 +191,13 @@ class SchemaCompilation {
     if (!isListed && nested.some(({ holds }) => !holds)) {
       return this.#leaveOut("texts that are no patterns", value.literals[0]?.node.path ?? "");
     }
-    if (nested.length > 0) {
-      for (const [name, expression] of regexRules()) this.#rules.set(name, expression);
-    }
+    if (nested.length > 0) this.#spell(nested[0]!.language);
     return stringExpression(facts);
+  }
+
+  #spell({ content }: Language): Expression {
+    for (const [name, expression] of regexRules()) this.#rules.set(name, expression);
+    return content ?? NEVER;
   }
 
   #writerFor(value: Conjunction): CaseWriter {
@@ -206,6 +211,7 @@ class SchemaCompilation {
           name: `list ${this.#machines++}`,
           path,
         }),
+      spell: (format) => this.#spell(format),
       share: (expression) => {
         const name = `member ${this.#shared++}`;
         this.#rules.set(name, expression);

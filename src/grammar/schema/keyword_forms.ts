@@ -175,7 +175,9 @@ export function standingOf(name: string, { dialect, isDeclared }: Reading): Stan
     : "of another dialect";
 }
 
+/** Schemas of draft-03 are read as ones of draft-04 by now. */
 function hasVersion(dialect: Dialect, { since, until = "2020-12" }: Keyword): boolean {
+  if (dialect === "draft-03") return since === "draft-04";
   return isAtLeast(dialect, since) && isAtLeast(until, dialect);
 }
 

@@ -2,7 +2,8 @@
  * A JSON schema as a tree: its parts with their places, its dialects, and what its references
  * point to.
  *
- * Nothing is ever fetched: a reference leads to a part of it, or the error names it.
+ * Nothing is ever fetched: a reference leads to a part of it or to the schema of a dialect, or the
+ * error names it.
  *
  * @module
  */
@@ -11,9 +12,12 @@ import type { JsonUnknown } from "../../constraint.ts";
 import { spendEffort } from "../effort.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
+import { inDraft04, withRequiredMembers } from "./draft_03.ts";
 import { effectiveSchema } from "./effective_schema.ts";
+import { anchorIdOf, idOf, resolveUri, splitUri } from "./identifiers.ts";
 import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
 import { isAnnotation } from "./keyword_forms.ts";
+import { metaSchemaFor } from "./meta_schemas.ts";
 import { SchemaWarnings } from "./schema_warnings.ts";
 
 /** Of finding a schema among the values. */
@@ -196,7 +200,7 @@ export class SchemaTree {
   /**
    * What a reference points to.
    *
-   * @throws {GrammarError} when it is not in the document.
+   * @throws {GrammarError} when it is neither in the document nor the schema of a dialect.
    */
   resolve(node: SchemaNode, keyword: string, reference: string): SchemaNode {
     const refuse = (state: string): never => {
@@ -209,12 +213,7 @@ export class SchemaTree {
     const resource =
       uri === "" ? node.resource : address === undefined ? undefined : this.#resources.get(address);
     if (resource === undefined) return refuse("it is not part of the schema");
-    let name: string;
-    try {
-      name = decodeURIComponent(fragment);
-    } catch {
-      return refuse("its percent encoding is wrong");
-    }
+    const name = decoded(fragment);
     if (name === "") return this.#inScope(resource.root, node.scope);
     const found = name.startsWith("/")
       ? (this.#follow(resource.root, name) ?? refuse("the schema has no such part"))
@@ -252,15 +251,24 @@ export class SchemaTree {
 
   #addNode(written: boolean | JsonObject, path: string, resource: Resource): SchemaNode {
     spendEffort(NODE_EFFORT);
-    const value =
-      this.#unknown === "refuse" || !isObject(written)
-        ? written
-        : effectiveSchema(written, { path, reading: resource, warnings: this.warnings });
+    const value = isObject(written) ? this.#read(written, path, resource) : written;
     const verdict = verdictOf(value);
     const id = this.#nextId++;
     const node = { id, value, written, verdict, path, resource, scope: NO_SCOPE };
     this.#nodes.set(path, node);
     return node;
+  }
+
+  #read(written: JsonObject, path: string, resource: Resource): JsonObject {
+    const { warnings } = this;
+    const schema =
+      resource.dialect === "draft-03"
+        ? inDraft04(written, { path, warnings })
+        : resource.isDeclared
+          ? written
+          : withRequiredMembers(written);
+    if (this.#unknown === "refuse") return schema;
+    return effectiveSchema(schema, { path, reading: resource, warnings });
   }
 
   #openResource(
@@ -273,7 +281,7 @@ export class SchemaTree {
       derived = false,
     }: { path: string; dialect: Dialect; isDeclared: boolean; base: string; derived?: boolean },
   ): Resource {
-    const declared = dialectOf(value, path);
+    const declared = this.#dialectOf(value, path);
     const dialect = declared ?? outer;
     const id = derived ? undefined : idOf(value, dialect);
     const uri = id === undefined ? base : resolveUri(splitUri(id).uri, base);
@@ -293,6 +301,22 @@ export class SchemaTree {
     return resource;
   }
 
+  /** Of one that is not known, what it adds to JSON Schema is not known either. */
+  #dialectOf(value: boolean | JsonObject, path: string): Dialect | undefined {
+    const uri = isObject(value) ? value.$schema : undefined;
+    if (uri === undefined) return undefined;
+    const dialect =
+      typeof uri === "string" ? DIALECT_URIS.get(uri.replace(/#\/?$/, "")) : undefined;
+    if (dialect !== undefined) return dialect;
+    const place = `${path}/$schema`;
+    const shown = JSON.stringify(uri);
+    if (typeof uri !== "string" || this.#unknown === "refuse") {
+      throw new GrammarError(`Cannot use the dialect ${shown}: it is not known`, { path: place });
+    }
+    this.warnings.add(`Ignored the dialect ${shown}: it is not known`, place);
+    return undefined;
+  }
+
   /** Finds every identifier and anchor in places where schemas stand. */
   #index(root: SchemaNode): void {
     const waiting = [root];
@@ -300,6 +324,7 @@ export class SchemaTree {
       const { value } = node;
       if (!isObject(value)) continue;
       this.#addAnchors(node, value);
+      if (typeof value.$ref === "string") this.#addMetaSchema(splitUri(value.$ref).uri);
       const add = (...tokens: (string | number)[]): void => {
         let part: JsonValue = value;
         for (const token of tokens) part = (part as JsonObject)[token]!;
@@ -317,6 +342,15 @@ export class SchemaTree {
     }
   }
 
+  /** Of the dialect that a reference names, where the document has no schema of this name. */
+  #addMetaSchema(uri: string): void {
+    if (this.#resources.has(uri)) return;
+    const schema = metaSchemaFor(uri);
+    if (schema === undefined) return;
+    const options = { path: uri, dialect: "2020-12", isDeclared: true, base: uri } as const;
+    this.#index(this.#openResource(schema, options).root);
+  }
+
   #addAnchors(node: SchemaNode, value: JsonObject): void {
     const { anchors, dynamicAnchors, dialect } = node.resource;
     const { $anchor, $dynamicAnchor } = value;
@@ -325,10 +359,8 @@ export class SchemaTree {
       anchors.set($dynamicAnchor, node);
       dynamicAnchors.add($dynamicAnchor);
     }
-    const id = value[dialect === "draft-04" ? "id" : "$id"];
-    if (typeof id === "string" && id.startsWith("#") && hasIdSiblings(value, dialect)) {
-      anchors.set(id.slice(1), node);
-    }
+    const anchor = anchorIdOf(value, dialect);
+    if (anchor !== undefined) anchors.set(anchor, node);
   }
 }
 
@@ -341,6 +373,15 @@ function entered(scope: DynamicScope, resource: Resource): DynamicScope {
   return { key, anchors };
 }
 
+/** Percent signs that encode nothing stand for themselves. */
+function decoded(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return fragment;
+  }
+}
+
 function verdictOf(schema: boolean | JsonObject): boolean | undefined {
   if (typeof schema === "boolean") return schema;
   const isSilent = (name: string) => isAnnotation(name) && !name.startsWith("$");
@@ -350,39 +391,4 @@ function verdictOf(schema: boolean | JsonObject): boolean | undefined {
 function asSchema(value: JsonValue, path: string): boolean | JsonObject {
   if (typeof value === "boolean" || isObject(value)) return value;
   throw new GrammarError("Cannot read the schema: it is neither an object nor a boolean", { path });
-}
-
-function dialectOf(value: boolean | JsonObject, path: string): Dialect | undefined {
-  const uri = isObject(value) ? value.$schema : undefined;
-  if (uri === undefined) return undefined;
-  const dialect = typeof uri === "string" ? DIALECT_URIS.get(uri.replace(/#$/, "")) : undefined;
-  if (dialect !== undefined) return dialect;
-  throw new GrammarError(`Cannot use the dialect ${JSON.stringify(uri)}: it is not known`, {
-    path: `${path}/$schema`,
-  });
-}
-
-/** Beside a `$ref`, older drafts know no other keyword. */
-function hasIdSiblings(value: JsonObject, dialect: Dialect): boolean {
-  return !(/^draft/.test(dialect) && Object.hasOwn(value, "$ref"));
-}
-
-function idOf(value: boolean | JsonObject, dialect: Dialect): string | undefined {
-  if (!isObject(value) || !hasIdSiblings(value, dialect)) return undefined;
-  const id = value[dialect === "draft-04" ? "id" : "$id"];
-  return typeof id === "string" && !id.startsWith("#") ? id : undefined;
-}
-
-function splitUri(reference: string): { readonly uri: string; readonly fragment: string } {
-  const hash = reference.indexOf("#");
-  if (hash < 0) return { uri: reference, fragment: "" };
-  return { uri: reference.slice(0, hash), fragment: reference.slice(hash + 1) };
-}
-
-function resolveUri(reference: string, base: string): string | undefined {
-  try {
-    return new URL(reference, base).href;
-  } catch {
-    return undefined;
-  }
 }

@@ -217,7 +217,8 @@ describe("parseRegex on random patterns", () => {
       for (let i = 0; i < 3; i++) {
         const value = text(4).replaceAll("é", "1");
         const name = `${JSON.stringify(source)} on ${JSON.stringify(value)}`;
-        expect(accepts(ours, value), name).toBe(expected.test(value));
+        const matches = [...places(value)].some((place) => matchesAt(expected, place, value));
+        expect(accepts(ours, value), name).toBe(matches);
       }
     }
     expect(taken).toBeGreaterThan(PATTERNS / 2);
@@ -226,7 +227,7 @@ describe("parseRegex on random patterns", () => {
 
 function tryRegExp(source: string): RegExp | undefined {
   try {
-    return new RegExp(source, "u");
+    return new RegExp(source, "uy");
   } catch {
     return undefined;
   }

@@ -62,8 +62,16 @@ describe("regex", () => {
     );
   });
 
-  test("keys of it are refused", () => {
+  test("keys may be of it", () => {
     const names = { type: "object", propertyNames: { format: "regex" } };
-    expect(refusal(names).message).toContain("no regular language");
+    judge(names, ["{}", '{"a+":1,"((b))":2,"\\\\d":3}'], ['{"(":1}', '{"a+":1,"[":2}']);
+    judge(
+      { ...names, properties: { "a(b)": { type: "integer" } }, required: ["a(b)"] },
+      ['{"a(b)":1}', '{"a(b)":1,"(c)":2}'],
+      ['{"a(b)":"x"}', '{"a(b)":1,")":1}'],
+    );
+    judge({ ...names, required: ["a(b)"], minProperties: 3 }, ['{"a(b)":1,"b":2,"c":3}'], []);
+    judge({ not: names }, ["1"], ["{}", '{"(":1}']);
+    expect(refusal({ ...names, required: ["("] }).message).toContain("no value fits");
   });
 });

@@ -46,14 +46,15 @@ export async function towerRows(
   const facts = definition.vision!;
   const scale = { ...SCALE, rescale: 1 / 255 };
   const { patchSide } = facts;
-  if (facts.kind !== "qwen2_5_vl") return vision!.run(await patchesOf(tile, scale, { patchSide }));
+  if (facts.kind !== "qwen2_5_vl") {
+    return vision!.run(await patchesOf(tile, { scale, layout: { patchSide } }));
+  }
   const side = patchSide * facts.merge;
   const units = { rows: tile.height / side, columns: tile.width / side };
   const order = windowOrder(units, facts.window).units;
   const patches = patchOrder(order, units.columns, facts.merge);
-  const rows = await vision!.run(
-    await patchesOf(tile, scale, { patchSide, frames, order: patches }),
-  );
+  const layout = { patchSide, frames, order: patches };
+  const rows = await vision!.run(await patchesOf(tile, { scale, layout }));
   const out: Float32Array[] = [];
   order.forEach((unit, place) => {
     out[unit] = rows[place]!;

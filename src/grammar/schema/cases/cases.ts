@@ -20,10 +20,10 @@ import { toldApart } from "../keywords/kind_member.ts";
 import { allowsType, logicConstraints } from "../keywords/logic_keywords.ts";
 import { numberConstraints } from "../keywords/number_keywords.ts";
 import { objectConstraints, unevaluatedProperties } from "../keywords/object_keywords.ts";
-import { caseLanguage, stringConstraints } from "../keywords/string_keywords.ts";
+import { caseLanguage, nestingFormat, stringConstraints } from "../keywords/string_keywords.ts";
 import type { SchemaNode, SchemaTree } from "../schema_tree.ts";
 import { checkFormat } from "../strings/formats.ts";
-import { automatonOfOtherTexts, type Spend } from "../strings/language.ts";
+import { automatonOfOtherTexts, type Language, type Spend } from "../strings/language.ts";
 import { type Conjunction, Conjunctions } from "./conjunctions.ts";
 import { contradicts } from "./contradictions.ts";
 import type { Case, Fact } from "./facts.ts";
@@ -352,6 +352,10 @@ export class CaseAnalysis implements SchemaCases {
     this.#lookahead -= 1;
     this.#never.set(conjunction, never);
     return never;
+  }
+
+  formatOf(conjunction: Conjunction): Language | undefined {
+    return nestingFormat(this.casesOfAll(conjunction, "string"));
   }
 
   languageOf(conjunction: Conjunction): CodePointAutomaton | undefined {

@@ -150,7 +150,10 @@ export interface HasFact {
 /** Every key is of this language. */
 export interface NamesFact {
   readonly kind: "names";
+  /** Where there is a format, as far as it is regular. */
   readonly language: CodePointAutomaton;
+  /** One that is more than its regular part. */
+  readonly format?: Language;
 }
 
 /** There is a member with a key of this language whose value fits. */

@@ -12,8 +12,9 @@ import { accepts, complement, intersection, isEmpty } from "../../automaton/regu
 import { spendEffort } from "../../effort.ts";
 import type { CodePointAutomaton } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
+import type { Language } from "../strings/language.ts";
 import type { Conjunction } from "./conjunctions.ts";
-import type { CountFact, MembersFact, ObjectFact, SomeFact } from "./facts.ts";
+import type { CountFact, MembersFact, NamesFact, ObjectFact, SomeFact } from "./facts.ts";
 import type { SchemaCases } from "./schema_cases.ts";
 
 /** Classes of keys that the schema does not name. */
@@ -31,6 +32,8 @@ export interface NamedMember {
 
 export interface KeyClass {
   readonly language: CodePointAutomaton;
+  /** What keys are written as, where that is more than the language. */
+  readonly format?: Language;
   readonly value: Conjunction;
   readonly somes: readonly number[];
 }
@@ -49,7 +52,9 @@ export interface ObjectShape {
 
 /** Whether all facts about keys allow this one. */
 export function allowsKey(facts: readonly ObjectFact[], key: string): boolean {
-  return facts.every((fact) => fact.kind !== "names" || accepts(fact.language, key));
+  const has = ({ format, language }: NamesFact) =>
+    format === undefined ? accepts(language, key) : format.has(key);
+  return facts.every((fact) => fact.kind !== "names" || has(fact));
 }
 
 /** What the value of a key must fit when the key is there. */
@@ -113,6 +118,14 @@ function classesOf(
 ): KeyClass[] {
   const { conjunctions } = analysis;
   if (facts.some((fact) => fact.kind === "members" && isClosed(fact))) return [];
+  const format = onlyFormat(facts, named);
+  if (format !== undefined) {
+    const values = facts.flatMap((fact) =>
+      fact.kind === "members" && fact.additional ? [fact.additional] : [],
+    );
+    const value = conjunctions.and(values);
+    return value.never ? [] : [{ language: format.automaton, format, value, somes: [] }];
+  }
   let language = analysis.keysBeside(named);
   for (const fact of facts) {
     if (fact.kind === "names") language = intersection(language, fact.language);
@@ -131,6 +144,15 @@ function classesOf(
       });
     });
   return classes;
+}
+
+/** The format of all keys, where nothing else tells them apart. */
+function onlyFormat(facts: readonly ObjectFact[], named: readonly string[]): Language | undefined {
+  const names = facts.filter((fact): fact is NamesFact => fact.kind === "names");
+  const isPlain = facts.every(
+    (fact) => fact.kind !== "some" && (fact.kind !== "members" || fact.patterns.length === 0),
+  );
+  return isPlain && names.length === 1 && named.length === 0 ? names[0]!.format : undefined;
 }
 
 /** Whether only keys with a name are allowed. */

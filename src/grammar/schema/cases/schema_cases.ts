@@ -8,7 +8,7 @@
 import type { CodePointAutomaton } from "../../expression.ts";
 import type { JsonObject, JsonType } from "../json_value.ts";
 import type { SchemaNode, SchemaTree } from "../schema_tree.ts";
-import type { Spend } from "../strings/language.ts";
+import type { Language, Spend } from "../strings/language.ts";
 import type { Conjunction, Conjunctions } from "./conjunctions.ts";
 import type { Case } from "./facts.ts";
 
@@ -52,6 +52,8 @@ export interface SchemaCases {
   keysBeside(names: readonly string[]): CodePointAutomaton;
   /** Whether surely no value fits. */
   isNever(conjunction: Conjunction): boolean;
+  /** The format that all strings which fit are of, where it is no regular language. */
+  formatOf(conjunction: Conjunction): Language | undefined;
   /** The strings that fit, or undefined when every string does. */
   languageOf(conjunction: Conjunction): CodePointAutomaton | undefined;
 }

@@ -150,7 +150,7 @@ class LogicReader {
     const { type } = this.#context;
     const listed = names.includes(type);
     if (type === "number" && !listed && names.includes("integer")) {
-      const isPlain = this.#node.resource.dialect === "draft-04";
+      const isPlain = !isAtLeast(this.#node.resource.dialect, "draft-06");
       return {
         holds: () => [[{ kind: "integer", holds: true, isPlain }]],
         fails: () => [[{ kind: "integer", holds: false }]],

@@ -16,7 +16,7 @@ import {
 } from "../cases/schema_cases.ts";
 import { isArray, isObject, type JsonObject, type JsonValue, keysOf } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
-import { automatonOfOtherTexts } from "../strings/language.ts";
+import { automatonOfOtherTexts, type Language } from "../strings/language.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
 const INFINITY = Number.POSITIVE_INFINITY;
@@ -134,12 +134,23 @@ class ObjectReader {
     const names = this.#analysis.conjunction(
       this.#analysis.tree.child(this.#node, "propertyNames"),
     );
+    const format = this.#analysis.formatOf(names);
+    if (format !== undefined) return this.#namesOfFormat(format);
     const language = this.#analysis.languageOf(names);
     if (language === undefined) return { holds: () => EVERY_CASE, fails: () => NO_CASE };
     const others = () => complement(language);
     return {
       holds: () => [[{ kind: "names", language }]],
       fails: () => [[{ kind: "some", language: others(), value: this.#analysis.conjunctions.any }]],
+    };
+  }
+
+  /** Keys that fail one that is not regular are no regular language either. */
+  #namesOfFormat(format: Language): Constraint {
+    const path = `${this.#node.path}/propertyNames`;
+    return {
+      holds: () => [[{ kind: "names", language: format.automaton, format }]],
+      fails: () => [[{ kind: "unwritten", what: "objects with keys that are no patterns", path }]],
     };
   }
 

@@ -99,6 +99,13 @@ export function listedTexts(
   });
 }
 
+/** The one format that the strings of all cases are of, where it is no regular language. */
+export function nestingFormat(cases: readonly Case[]): Language | undefined {
+  const [fact, ...others] = cases.flat();
+  if (fact?.kind !== "language" || !fact.holds || others.length > 0) return undefined;
+  return fact.language.content === undefined ? undefined : fact.language;
+}
+
 const NO_TEXT: CodePointAutomaton = { states: [{ accepting: false, edges: [] }] };
 
 /** All strings that fit a case, as one automaton. */

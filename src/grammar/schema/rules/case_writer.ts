@@ -8,6 +8,7 @@ import type { JsonOrder } from "../../../constraint.ts";
 import type { Expression } from "../../expression.ts";
 import type { CaseAnalysis } from "../cases/cases.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
+import type { Language } from "../strings/language.ts";
 import type { Machine } from "./machine.ts";
 
 export interface CaseWriter {
@@ -16,6 +17,8 @@ export interface CaseWriter {
   readonly refer: (value: Conjunction) => Expression;
   /** The expression as a rule of its own, which many places share. */
   readonly share: (expression: Expression) => Expression;
+  /** Texts of a format that is no regular language, inside of quotes. */
+  readonly spell: (format: Language) => Expression;
   /** Lists that a machine makes. */
   readonly expand: <State>(machine: Machine<State>) => Expression;
   /** Of members. */

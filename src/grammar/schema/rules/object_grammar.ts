@@ -3,12 +3,15 @@
  *
  * Members come in any order, those that the schema names once each. Keys that it does not name may
  * come twice, as in all of JSON; then the last one counts, and what is enforced holds for that one too.
+ * Where they are counted, or some of them must differ from others, none comes twice.
  * Where the schema's order is asked for, or some member must differ from others, the named ones
  * come first, in its order.
  *
  * @module
  */
 
+import { textsOf } from "../../automaton/regular.ts";
+import { ITEM_END, LIST_BEGIN } from "../../distinct/distinct_bytes.ts";
 import { choice, type Expression, NEVER, sequence, type UnorderedPart } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import type { Conjunction } from "../cases/conjunctions.ts";
@@ -20,14 +23,19 @@ import {
   type ObjectShape,
 } from "../cases/object_shape.ts";
 import type { CaseWriter } from "./case_writer.ts";
-import { beforeClose, beforeItem, COLON, COMMA, enclosed } from "./json_grammar.ts";
+import { beforeClose, beforeItem, COLON, COMMA, enclosed, QUOTE } from "./json_grammar.ts";
 import type { Machine, Move } from "./machine.ts";
 import { keyExpression, namedKeyExpression } from "./string_grammar.ts";
+import { hasMoreValues } from "./value_count.ts";
 
 /** Members in any order: each that may come next is a way to read on, and those are limited. */
 export const MAX_MEMBERS = 8_000;
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
+/** Keys that a pattern allows, which are named one by one. */
+const MAX_FEW = 64;
+/** So many keys no answer has. */
+const ENDLESS = 10_000;
 
 interface State {
   /** Named members that were passed. */
@@ -36,31 +44,64 @@ interface State {
   readonly count: number;
   /** Bits of the somes that are satisfied. */
   readonly satisfied: number;
-  /**
-   * Bits of those among them that a key without name satisfies. It might come again, so from then
-   * on every such key has a value that fits.
-   */
-  readonly bound: number;
 }
 
 export function objectExpression(facts: readonly ObjectFact[], writer: CaseWriter): Expression {
-  const shape = mergeMembers(facts, writer.analysis);
+  const merged = mergeMembers(facts, writer.analysis);
+  const shape = merged.somes.length === 0 ? merged : withFewKeysNamed(merged, writer);
   const { named, classes, somes, min } = shape;
   const required = named.filter((member) => member.required).length;
-  if (classes.length > 0 && min - required > 1) {
-    throw new GrammarError(
-      'Cannot enforce "minProperties": keys that the schema does not name may come twice',
-      { path: shape.minPath },
-    );
-  }
   const isFree = writer.order === "any" && somes.length === 0;
+  // A key that comes twice is one member, and of its values the last one counts.
+  const isCounted = classes.length > 0 && min - required > 1;
+  const isRemembered = isCounted || (classes.length > 0 && somes.length > 0);
+  if (isCounted) requireEnough(shape, writer);
+  const keys = { isRemembered };
   const content = isFree
-    ? membersInAnyOrder(shape, writer)
-    : writer.expand(new ObjectMachine(shape, writer));
-  return enclosed("{", content, "}");
+    ? membersInAnyOrder(shape, writer, keys)
+    : writer.expand(new ObjectMachine(shape, writer, keys));
+  return enclosed("{", isRemembered ? sequence([LIST_BEGIN, content]) : content, "}");
 }
 
-function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
+/** Keys of a class that has few of them are named ones: when all are written, none is left to differ. */
+function withFewKeysNamed(shape: ObjectShape, { path }: CaseWriter): ObjectShape {
+  const named = [...shape.named];
+  const classes = shape.classes.filter(({ language, value, somes }) => {
+    const keys = textsOf(language, ENDLESS);
+    if (keys === undefined) return true;
+    if (keys.length > MAX_FEW) {
+      throw new GrammarError(
+        `Cannot enforce the schema: some member must differ from others, of ${keys.length} keys`,
+        { path },
+      );
+    }
+    for (const key of keys) named.push({ key, value, required: false, somes });
+    return false;
+  });
+  return { ...shape, named, classes };
+}
+
+/** How the keys that the schema does not name are told apart. */
+interface Keys {
+  /** Whether none may come twice. */
+  readonly isRemembered: boolean;
+}
+
+/** There are that many keys whose values are sure to exist. */
+function requireEnough({ named, classes, min, minPath }: ObjectShape, { analysis }: CaseWriter) {
+  const exists = ({ value }: NamedMember | KeyClass) => hasMoreValues(value, 0, analysis);
+  let count = named.filter(exists).length;
+  for (const one of classes.filter(exists)) {
+    count += textsOf(one.language, min)?.length ?? min;
+    if (count >= min) return;
+  }
+  throw new GrammarError(
+    `Cannot enforce "minProperties": there may be fewer than ${min} different keys`,
+    { path: minPath },
+  );
+}
+
+function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter, keys: Keys): Expression {
   const { named, classes, min, max } = shape;
   const required = named.filter((member) => member.required).length;
   const least = Math.max(min, required);
@@ -70,7 +111,7 @@ function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
       { path: writer.path },
     );
   }
-  const parts = partsOf(shape, writer);
+  const parts = partsOf(shape, writer, keys);
   const isEnough = classes.length > 0 || parts.length >= least;
   if (!isEnough || least > max) return NEVER;
   const empty = least === 0 ? [beforeClose(false)] : [];
@@ -85,7 +126,7 @@ function membersInAnyOrder(shape: ObjectShape, writer: CaseWriter): Expression {
   return choice([sequence([beforeItem(false), list, beforeClose(true)]), ...empty]);
 }
 
-function partsOf({ named, classes }: ObjectShape, writer: CaseWriter): UnorderedPart[] {
+function partsOf({ named, classes }: ObjectShape, writer: CaseWriter, keys: Keys): UnorderedPart[] {
   const member = (key: Expression, value: Conjunction) =>
     sequence([key, COLON, writer.refer(value)]);
   return [
@@ -94,16 +135,26 @@ function partsOf({ named, classes }: ObjectShape, writer: CaseWriter): Unordered
       isRequired: required,
       isRepeatable: false,
     })),
-    ...classes.map(({ language, value }) => ({
-      body: writer.share(member(keyExpression(language), value)),
+    ...classes.map((one) => ({
+      body: writer.share(member(classKey(one, writer, keys), one.value)),
       isRequired: false,
       isRepeatable: true,
     })),
   ];
 }
 
+function classKey(
+  { language, format }: KeyClass,
+  { spell }: CaseWriter,
+  { isRemembered }: Keys,
+): Expression {
+  const key =
+    format === undefined ? keyExpression(language) : sequence([QUOTE, spell(format), QUOTE]);
+  return isRemembered ? sequence([key, ITEM_END]) : key;
+}
+
 class ObjectMachine implements Machine<State> {
-  readonly start: State = { index: 0, count: 0, satisfied: 0, bound: 0 };
+  readonly start: State = { index: 0, count: 0, satisfied: 0 };
   readonly #shape: ObjectShape;
   readonly #writer: CaseWriter;
   readonly #keys: readonly Expression[];
@@ -111,13 +162,13 @@ class ObjectMachine implements Machine<State> {
   /** Beyond it, a count makes no difference. */
   readonly #maxCount: number;
 
-  constructor(shape: ObjectShape, writer: CaseWriter) {
+  constructor(shape: ObjectShape, writer: CaseWriter, keys: Keys) {
     this.#shape = shape;
     this.#writer = writer;
     const { named, classes, somes, min, max } = shape;
     this.#maxCount = max < Number.POSITIVE_INFINITY ? max : Math.max(min, 1);
     this.#keys = named.map(({ key }) => namedKeyExpression(key, writer.path));
-    this.#classKeys = classes.map(({ language }) => keyExpression(language));
+    this.#classKeys = classes.map((one) => classKey(one, writer, keys));
     if (somes.length > MAX_SOMES) {
       throw new GrammarError(
         "Cannot enforce the schema: too many members must differ from other members",
@@ -128,8 +179,8 @@ class ObjectMachine implements Machine<State> {
     }
   }
 
-  key({ index, count, satisfied, bound }: State): string {
-    return `${index} ${count} ${satisfied} ${bound}`;
+  key({ index, count, satisfied }: State): string {
+    return `${index} ${count} ${satisfied}`;
   }
 
   started({ count }: State): boolean {
@@ -166,17 +217,13 @@ class ObjectMachine implements Machine<State> {
   }
 
   #other(state: State, { value, somes }: KeyClass, index: number): Move<State>[] {
-    const { conjunctions } = this.#writer.analysis;
     const key = this.#classKeys[index]!;
-    const bound = somes.filter((i) => state.bound & (1 << i));
-    const inherited = conjunctions.and([value, ...bound.map((i) => this.#shape.somes[i]!.value)]);
-    return this.#choices(state, somes, inherited).map(({ bits, fits }) => ({
+    return this.#choices(state, somes, value).map(({ bits, fits }) => ({
       item: this.#member(key, fits),
       next: {
         ...state,
         count: this.#increase(state.count),
         satisfied: state.satisfied | bits,
-        bound: state.bound | bits,
       },
     }));
   }

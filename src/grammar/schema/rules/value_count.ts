@@ -17,7 +17,7 @@ import {
   type NumberFact,
   type ObjectFact,
 } from "../cases/facts.ts";
-import { mergeMembers } from "../cases/object_shape.ts";
+import { mergeMembers, type ObjectShape } from "../cases/object_shape.ts";
 import { JSON_TYPES, type JsonType } from "../json_value.ts";
 import { caseLanguage } from "../keywords/string_keywords.ts";
 import { compareDecimals } from "../numbers/decimal.ts";
@@ -119,9 +119,10 @@ class ValueCount {
   #objects(facts: readonly ObjectFact[], level: number): number {
     const shape = mergeMembers(facts, this.#analysis);
     const required = shape.named.filter((member) => member.required);
-    if (shape.somes.length > 0 || shape.min > required.length) return 0;
+    if (shape.somes.length > 0 || shape.min > shape.max) return 0;
     const counts = required.map(({ value }) => this.of(value, level + 1));
     if (counts.includes(0)) return 0;
+    if (!this.#hasKeys(shape, level)) return 0;
     const hasRoom = shape.max > required.length;
     const others = hasRoom
       ? shape.named
@@ -135,5 +136,18 @@ class ValueCount {
           this.of(value, level + 1) > 0 && textsOf(language, this.#limit) === undefined,
       );
     return isOpen ? MANY : [...counts, ...others].reduce((most, count) => Math.max(most, count), 1);
+  }
+
+  /** Whether there are as many members as must be. */
+  #hasKeys({ named, classes, min }: ObjectShape, level: number): boolean {
+    const exists = (value: Conjunction) => this.of(value, level + 1) > 0;
+    let left = min - named.filter(({ required }) => required).length;
+    if (left <= 0) return true;
+    left -= named.filter(({ required, value }) => !required && exists(value)).length;
+    for (const { language, value } of classes) {
+      if (left <= 0) return true;
+      if (exists(value)) left -= textsOf(language, left)?.length ?? left;
+    }
+    return left <= 0;
   }
 }
