@@ -45,7 +45,23 @@ export interface AdapterRates {
   readonly fma: number;
 }
 
-export interface Profile {
+/** What was measured one by one; in order, and empty unless spans were asked for. */
+export interface Spans {
+  readonly launches: readonly LaunchSpan[];
+  readonly host: readonly HostSpan[];
+  /** What ranks have brought together, each from the last launch before it to the next one behind it. */
+  readonly exchanges: readonly HostSpan[];
+}
+
+/** What another rank than the first did, in the first one's time. */
+export interface RankSpans extends Spans {
+  /** 1 or more. */
+  readonly rank: number;
+  /** Microseconds that the rank's clock may be off beside the first one's; 0 where they have one clock. */
+  readonly clockError: number;
+}
+
+export interface Profile extends Spans {
   readonly rates: AdapterRates;
   /** Steps that were measured. */
   readonly steps: number;
@@ -53,12 +69,10 @@ export interface Profile {
   readonly microseconds: number;
   /** What takes the most time first. */
   readonly kernels: readonly KernelProfile[];
-  /** In order, unless spans were not asked for. */
-  readonly launches: readonly LaunchSpan[];
-  /** In order, unless spans were not asked for. */
-  readonly host: readonly HostSpan[];
-  /** Launches and host spans beyond those that a profile keeps; `kernels` counts them all. */
+  /** Spans beyond those that a profile keeps, of all ranks; `kernels` counts all of its launches. */
   readonly omittedSpans: number;
+  /** Of a group: those above the first, whose own are above; `kernels` is of the first alone. */
+  readonly otherRanks?: readonly RankSpans[];
 }
 
 export interface ProfileOptions {
@@ -158,45 +172,68 @@ export interface ChromeTrace {
   readonly otherData: Readonly<Record<string, number>>;
 }
 
+/** Of the first rank; the others follow. */
 const PROCESS = 1;
-const TRACKS = { CPU: 1, GPU: 2 } as const;
-const TRACK_NAMES = { CPU: "host", GPU: "kernels" } as const;
+const TRACKS = { host: 1, kernels: 2, exchanges: 3 } as const;
+type Track = keyof typeof TRACKS;
 
-/** The launches on one track, the host's spans on another. */
+/**
+ * The launches on one track, the host's spans on another, exchanges with other ranks on a third; each
+ * rank is a process of the trace, by the clock of the first one.
+ */
 export function chromeTrace(profile: Profile, options: TraceOptions = {}): ChromeTrace {
-  const { activities = ["CPU", "GPU"], shapes = true } = options;
-  const { rates, steps, host, launches, omittedSpans } = profile;
-  const place = (track: keyof typeof TRACKS) => ({ pid: PROCESS, tid: TRACKS[track] });
-  const names = activities.map((track) => ({
-    name: "thread_name",
-    ph: "M" as const,
-    ts: 0,
-    ...place(track),
-    args: { name: TRACK_NAMES[track] },
-  }));
-  const events: TraceEvent[] = [
-    { name: "process_name", ph: "M", ts: 0, pid: PROCESS, tid: 0, args: { name: "wisp" } },
-    ...names,
-  ];
-  if (activities.includes("CPU")) {
-    for (const { name, start, duration } of host) {
-      events.push({ name, ph: "X", ...place("CPU"), ts: start, dur: duration });
-    }
-  }
-  if (activities.includes("GPU")) {
-    for (const { kernel, part, grid, start, duration, bytes, flops } of launches) {
-      const args = { part, ...(shapes && { grid: grid.join("x") }), bytes, flops };
-      events.push({ name: kernel, ph: "X", ...place("GPU"), ts: start, dur: duration, args });
-    }
-  }
+  const { rates, steps, omittedSpans, otherRanks = [] } = profile;
+  const all = [profile, ...otherRanks];
+  const clockError = otherRanks.reduce((most, one) => Math.max(most, one.clockError), 0);
   return {
-    traceEvents: events,
+    traceEvents: all.flatMap((spans, rank) => {
+      return eventsOf(spans, { rank, ranks: all.length, ...options });
+    }),
     displayTimeUnit: "ms",
     otherData: {
       steps,
       omittedSpans,
       copyBytesPerSecond: rates.copy,
       fmaOperationsPerSecond: rates.fma,
+      ...(otherRanks.length > 0 && { clockErrorMicroseconds: clockError }),
     },
   };
+}
+
+/** Of one rank: the names of its tracks, and what is on them. */
+function eventsOf(
+  { host, launches, exchanges }: Spans,
+  options: TraceOptions & { readonly rank: number; readonly ranks: number },
+): readonly TraceEvent[] {
+  const { activities = ["CPU", "GPU"], shapes = true, rank, ranks } = options;
+  const place = (track: Track) => ({ pid: PROCESS + rank, tid: TRACKS[track] });
+  const named = (track: Track): TraceEvent => {
+    return { name: "thread_name", ph: "M", ts: 0, ...place(track), args: { name: track } };
+  };
+  const spansOn = (track: Track, spans: readonly HostSpan[]): readonly TraceEvent[] =>
+    spans.map(({ name, start, duration }) => {
+      return { name, ph: "X", ...place(track), ts: start, dur: duration };
+    });
+  const name = ranks === 1 ? "wisp" : `rank ${rank}`;
+  const process = { ph: "M", ts: 0, pid: PROCESS + rank, tid: 0 } as const;
+  const events: TraceEvent[] = [{ name: "process_name", ...process, args: { name } }];
+  if (ranks > 1) {
+    events.push({ name: "process_sort_index", ...process, args: { sort_index: rank } });
+  }
+  for (const activity of activities) {
+    if (activity === "GPU") events.push(named("kernels"));
+    else {
+      events.push(named("host"));
+      if (ranks > 1) events.push(named("exchanges"));
+    }
+  }
+  const spans = activities.includes("CPU")
+    ? [...spansOn("host", host), ...spansOn("exchanges", exchanges)]
+    : [];
+  if (!activities.includes("GPU")) return [...events, ...spans];
+  const launched = launches.map(({ kernel, part, grid, start, duration, bytes, flops }) => {
+    const args = { part, ...(shapes && { grid: grid.join("x") }), bytes, flops };
+    return { name: kernel, ph: "X", ...place("kernels"), ts: start, dur: duration, args } as const;
+  });
+  return [...events, ...spans, ...launched];
 }

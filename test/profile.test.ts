@@ -19,6 +19,7 @@ const profile: Profile = {
     },
   ],
   host: [{ name: "schedule", start: 1, duration: 2 }],
+  exchanges: [],
   omittedSpans: 7,
 };
 
@@ -57,6 +58,34 @@ test("a trace has launches and host on named tracks of one process, in microseco
       ...{ copyBytesPerSecond: 1.234e11, fmaOperationsPerSecond: 5.6e13 },
     },
   });
+});
+
+test("a trace of several ranks has a process for each, with a track of exchanges", () => {
+  const exchanges = [{ name: "layer 0 o_proj", start: 4, duration: 3 }];
+  const other = { launches: profile.launches, host: [], exchanges };
+  const trace = chromeTrace({
+    ...{ ...profile, exchanges },
+    otherRanks: [{ rank: 1, clockError: 12.5, ...other }],
+  });
+  const named = trace.traceEvents.filter(({ ph }) => ph === "M");
+  const ofRank = (pid: number, rank: number) => [
+    { name: "process_name", ph: "M", ts: 0, pid, tid: 0, args: { name: `rank ${rank}` } },
+    { name: "process_sort_index", ph: "M", ts: 0, pid, tid: 0, args: { sort_index: rank } },
+    ...["host", "exchanges", "kernels"].map((name) => {
+      const tid = { host: 1, kernels: 2, exchanges: 3 }[name];
+      return { name: "thread_name", ph: "M", ts: 0, pid, tid, args: { name } };
+    }),
+  ];
+  expect(named).toEqual([...ofRank(1, 0), ...ofRank(2, 1)]);
+  const spans = trace.traceEvents.filter(({ ph }) => ph === "X");
+  expect(spans.map(({ name, pid, tid, ts }) => [name, pid, tid, ts])).toEqual([
+    ["schedule", 1, 1, 1],
+    ["layer 0 o_proj", 1, 3, 4],
+    ["norm/add_norm", 1, 2, 10.5],
+    ["layer 0 o_proj", 2, 3, 4],
+    ["norm/add_norm", 2, 2, 10.5],
+  ]);
+  expect(trace.otherData.clockErrorMicroseconds).toBe(12.5);
 });
 
 test("a trace has what was asked for only", () => {

@@ -145,7 +145,7 @@ export class Engine implements GenerationEngine {
       wake: () => this.#loop.wake(),
     });
     this.#experts = openExperts(loaded, this.#loaded, options);
-    this.#profiler = new Profiler(() => this.#loaded.current.runner.recorder);
+    this.#profiler = new Profiler(() => this.#loaded.current.runner);
     this.#sequences = {
       text,
       spelling: spellingOf(text, texts),

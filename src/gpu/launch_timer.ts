@@ -46,6 +46,9 @@ export interface TimedSubmit {
   readonly launches: readonly TimedLaunch[];
 }
 
+/** Milliseconds of `performance.now`. */
+type TellExchange = (name: string, begun: number, ended: number) => void;
+
 type Recorded = Omit<TimedLaunch, "begin" | "end">;
 
 /** A query set and the buffers its results go through. */
@@ -63,6 +66,7 @@ export class LaunchTimer {
   step: StepArrays = { rows: new Uint32Array(), decodeRows: 0, items: new Uint32Array() };
   readonly #device: GPUDevice;
   readonly #onSubmit: (submit: TimedSubmit) => void;
+  readonly #onExchange: TellExchange;
   readonly #all: Stamps[] = [];
   readonly #free: Stamps[] = [];
   /** Those of the submit that is being recorded; the last one is being filled. */
@@ -72,12 +76,18 @@ export class LaunchTimer {
 
   /**
    * @param onSubmit Is told of every submit with launches, in order, once the GPU has run it.
+   * @param onExchange Is told of every exchange with other ranks, once it has ended.
    * @throws {UnsupportedError} when the device cannot take times.
    */
-  constructor(device: GPUDevice, onSubmit: (submit: TimedSubmit) => void) {
+  constructor(
+    device: GPUDevice,
+    onSubmit: (submit: TimedSubmit) => void,
+    onExchange: TellExchange = () => {},
+  ) {
     requireTimestamps(device);
     this.#device = device;
     this.#onSubmit = onSubmit;
+    this.#onExchange = onExchange;
   }
 
   /** Begins the pass of one launch. */
@@ -99,6 +109,14 @@ export class LaunchTimer {
         endOfPassWriteIndex: first + 1,
       },
     });
+  }
+
+  /** Runs `work`, in which ranks bring something together. */
+  async exchange<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const begun = performance.now();
+    const result = await work();
+    this.#onExchange(name, begun, performance.now());
+    return result;
   }
 
   /** Submits what the passes are in, their timestamps with it. */

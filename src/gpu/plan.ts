@@ -127,7 +127,9 @@ export class Plan<Step> {
       } else if (item.kind === "tap") onTap?.(item.name, item.tensor);
       else if (item.needed()) {
         this.recorder.submit();
-        await item.run(sizes);
+        const { timer } = this.recorder;
+        if (timer === undefined) await item.run(sizes);
+        else await timer.exchange(item.name, () => item.run(sizes));
       }
     }
     this.recorder.submit();

@@ -6,40 +6,79 @@
  *
  * @module
  */
-import type { AdapterRates, HostSpan, KernelProfile, LaunchSpan, Profile } from "../profile.ts";
+import type {
+  AdapterRates,
+  HostSpan,
+  KernelProfile,
+  LaunchSpan,
+  Profile,
+  Spans,
+} from "../profile.ts";
 import type { TimedLaunch, TimedSubmit } from "./launch_timer.ts";
 
-/** Launches, and host spans, that are kept one by one; what a viewer can still show. */
+/** Launches, host spans, and exchanges, of all ranks, that are kept; what a viewer can still show. */
 const MOST_SPANS = 200_000;
 
 type Sums = { -readonly [K in keyof Omit<KernelProfile, "kernel">]: number };
 
+/** What a collector has kept one by one. */
+export interface KeptSpans extends Spans {
+  readonly omittedSpans: number;
+}
+
+export interface CollectorOptions {
+  readonly rates: AdapterRates;
+  readonly spans: boolean;
+  /** Ranks that are measured together, and share what can be kept. Default 1. */
+  readonly ranks?: number;
+  /** Milliseconds of `performance.now` that times count from. Default: those of now. */
+  readonly started?: number;
+}
+
 export class ProfileCollector {
+  /** Milliseconds of `performance.now` that times count from. */
+  readonly started: number;
   readonly #rates: AdapterRates;
   readonly #keepsSpans: boolean;
-  readonly #started = performance.now();
+  readonly #mostSpans: number;
   readonly #kernels = new Map<string, Sums>();
   readonly #launches: LaunchSpan[] = [];
   readonly #host: HostSpan[] = [];
+  readonly #exchanges: HostSpan[] = [];
   #omitted = 0;
   /** What the GPU's clock said at the first launch: times of launches count from there. */
   #gpuStart: bigint | undefined;
   /** Microseconds from the profile's beginning to that launch. */
   #shift = Number.NEGATIVE_INFINITY;
 
-  constructor(options: { readonly rates: AdapterRates; readonly spans: boolean }) {
-    this.#rates = options.rates;
-    this.#keepsSpans = options.spans;
+  constructor(options: CollectorOptions) {
+    const { rates, spans, ranks = 1, started = performance.now() } = options;
+    this.#rates = rates;
+    this.#keepsSpans = spans;
+    this.#mostSpans = Math.floor(MOST_SPANS / ranks);
+    this.started = started;
   }
 
   /** @param start Milliseconds of `performance.now`, as is `end`. */
   host(name: string, start: number, end: number): void {
+    this.#keep(this.#host, { name, start, end });
+  }
+
+  /** As `host`, of what ranks bring together. */
+  exchange(name: string, start: number, end: number): void {
+    this.#keep(this.#exchanges, { name, start, end });
+  }
+
+  #keep(
+    spans: HostSpan[],
+    { name, start, end }: { readonly name: string; readonly start: number; readonly end: number },
+  ): void {
     if (!this.#keepsSpans) return;
-    if (this.#host.length >= MOST_SPANS) {
+    if (spans.length >= this.#mostSpans) {
       this.#omitted += 1;
       return;
     }
-    this.#host.push({ name, start: this.#sinceStart(start), duration: 1000 * (end - start) });
+    spans.push({ name, start: this.#sinceStart(start), duration: 1000 * (end - start) });
   }
 
   submit({ submitted, returned, launches }: TimedSubmit): void {
@@ -67,7 +106,7 @@ export class ProfileCollector {
     sums.flops += flops;
     sums.boundMicroseconds += 1e6 * Math.max(bytes / copy, flops / fma);
     if (!this.#keepsSpans) return;
-    if (this.#launches.length >= MOST_SPANS) {
+    if (this.#launches.length >= this.#mostSpans) {
       this.#omitted += 1;
       return;
     }
@@ -83,17 +122,27 @@ export class ProfileCollector {
       steps,
       microseconds: this.#sinceStart(performance.now()),
       kernels: kernels.sort((a, b) => b.microseconds - a.microseconds),
+      ...this.spans(),
+    };
+  }
+
+  /** What there is so far. */
+  spans(): KeptSpans {
+    return {
       launches: this.#launches.map((one) => ({ ...one, start: one.start + this.#shift })),
-      host: [...this.#host].sort((a, b) => a.start - b.start),
+      host: inOrder(this.#host),
+      exchanges: inOrder(this.#exchanges),
       omittedSpans: this.#omitted,
     };
   }
 
   #sinceStart(milliseconds: number): number {
-    return 1000 * (milliseconds - this.#started);
+    return 1000 * (milliseconds - this.started);
   }
 
   #onGpu(nanoseconds: bigint): number {
     return Number(nanoseconds - this.#gpuStart!) / 1000;
   }
 }
+
+const inOrder = (spans: readonly HostSpan[]) => [...spans].sort((a, b) => a.start - b.start);

@@ -14,6 +14,7 @@ import type { LoadOptions } from "../load/load_options.ts";
 import { differenceOf, RECOVERY_WAITS } from "../load/recovery.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { FollowedPages } from "./followed_pages.ts";
+import { FollowedTimes } from "./led_times.ts";
 import { OrderChannel } from "./order_channel.ts";
 import { OrderReader } from "./order_writer.ts";
 import { loadAlike } from "./rank_leader.ts";
@@ -78,6 +79,7 @@ interface FollowerOptions {
 class Follower {
   readonly #given: FollowerOptions;
   readonly #pages: FollowedPages;
+  readonly #times: FollowedTimes;
   #part: LoadedPart;
   #reader = this.#newReader();
   /** What steps draw here whose tokens the first rank has not told yet. */
@@ -88,7 +90,9 @@ class Follower {
   constructor(given: FollowerOptions) {
     this.#given = given;
     this.#part = given.first;
-    this.#pages = new FollowedPages(given.link.communicator);
+    const { communicator, format } = given.link;
+    this.#pages = new FollowedPages(communicator);
+    this.#times = new FollowedTimes(communicator, format);
   }
 
   /**
@@ -102,9 +106,13 @@ class Follower {
     const channel = new OrderChannel(link.communicator, link.format);
     try {
       for (;;) {
-        const order = await channel.receive();
+        const receive = () => channel.receive();
+        const { watch } = this.#times;
+        const order = await (watch?.timer.exchange("an order", receive) ?? receive());
         if (order.type === "end") break;
         if (order.type === "step") await this.#step(order);
+        else if (order.type === "begin times") await this.#times.begin(this.#part.loaded.device);
+        else if (order.type === "end times") await this.#endTimes();
         else if (order.type === "reload") await this.#replaceDevice();
         else await this.#pages.move(order, this.#part.loaded);
         if (this.#failure !== undefined) throw this.#failure;
@@ -117,6 +125,7 @@ class Follower {
       if (!(reason instanceof GroupError)) this.#fail(reason);
       throw reason;
     } finally {
+      this.#times.forget();
       this.#part.loaded.destroy();
     }
   }
@@ -129,14 +138,23 @@ class Follower {
     const { batch, rows, drafts } = this.#reader.read(order);
     if (order.copies.length > 0) copier!.copy(order.copies);
     const { sampled, scored } = rows;
+    const watch = order.isTimed ? this.#times.watch : undefined;
+    runner.recorder.timer = watch?.timer;
+    const begun = performance.now();
     try {
       const { tokens } = await runner.submit(batch, sampled, { scored, drafts });
+      watch?.collector.host("record", begun, performance.now());
       this.#untold.push(tokens);
       this.#inFlight.push(tokens.catch((error) => this.#failUnlessLost(error)));
     } catch (error) {
       // The first rank knows too, and has devices replaced.
       if (!(error instanceof SpoiledError)) throw error;
     }
+  }
+
+  #endTimes(): Promise<void> {
+    this.#part.loaded.runner.recorder.timer = undefined;
+    return this.#times.end();
   }
 
   /** Has the group end when the ranks have drawn different tokens. */
@@ -159,6 +177,7 @@ class Follower {
     this.#untold = [];
     this.#reader = this.#newReader();
     leaving.isInOrder = true;
+    this.#times.forget();
     before.destroy();
     before.device.destroy();
     const next = await this.#nextDevice();

@@ -36,7 +36,11 @@ export class OrderWriter {
     this.#histories = new ListSender(2 * sequences, (history) => pendingOf(history) > 0);
   }
 
-  write({ batch, rows, drafts }: GivenStep): Omit<StepOrder, "type" | "copies" | "drawn"> {
+  write({
+    batch,
+    rows,
+    drafts,
+  }: GivenStep): Omit<StepOrder, "type" | "isTimed" | "copies" | "drawn"> {
     this.#tables.beginStep();
     this.#histories.beginStep();
     const pending = this.#changedPending();

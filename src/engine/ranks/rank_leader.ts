@@ -22,6 +22,7 @@ import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner
 import type { EngineModel } from "./engine_model.ts";
 import { LedGroup } from "./led_group.ts";
 import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./led_pages.ts";
+import { LedTimes } from "./led_times.ts";
 import { OrderWriter } from "./order_writer.ts";
 import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
 import { type RankLoading, sumOfRanks } from "./rank_group.ts";
@@ -184,6 +185,7 @@ async function memoryOfRanks(
 
 class RankLeader implements StepRunner, PagesLeader {
   readonly communicator: Communicator;
+  readonly rankTimes: LedTimes;
   /** Resolves when this rank's device is lost, or another one tells that its own is. */
   readonly lost: Promise<Loss>;
   /** Whether the model is not there any more. */
@@ -199,6 +201,7 @@ class RankLeader implements StepRunner, PagesLeader {
 
   constructor(loaded: LoadedModel, group: LedGroup, communicator: Communicator) {
     this.communicator = communicator;
+    this.rankTimes = new LedTimes(communicator, group);
     this.#loaded = loaded;
     this.#group = group;
     this.#writer = new OrderWriter(loaded.options.maxRunningRequests);
@@ -251,7 +254,10 @@ class RankLeader implements StepRunner, PagesLeader {
     this.#copies = [];
     this.#drawn = [];
     const step = this.#writer.write({ batch, rows, drafts });
-    await this.#group.send({ type: "step", copies, drawn, ...step });
+    const { timer } = this.recorder;
+    const isTimed = timer !== undefined;
+    const send = () => this.#group.send({ type: "step", isTimed, copies, drawn, ...step });
+    await (timer === undefined ? send() : timer.exchange("an order", send));
     const own = { ...options, scored: rows.scored };
     const submitted = await runner.submit(batch, rows.sampled, own);
     // In the order of the steps, though a later one may be delivered first.

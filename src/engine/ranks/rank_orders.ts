@@ -38,6 +38,8 @@ export interface OrderedRow
 
 export interface StepOrder {
   readonly type: "step";
+  /** Whether its launches and exchanges are measured. */
+  readonly isTimed: boolean;
   /** Pages to copy before it. */
   readonly copies: readonly PageCopy[];
   readonly batch: Omit<Batch, "sequences"> & { readonly sequences: readonly OrderedSequence[] };
@@ -85,6 +87,10 @@ export function othersExchange({ size }: Pick<RankOf, "size">, bytes: number): E
 export type RankOrder =
   | StepOrder
   | PagesOrder
+  /** A profile begins: steps may be measured from now on. */
+  | { readonly type: "begin times" }
+  /** What was measured is wanted, and no more of it. */
+  | { readonly type: "end times" }
   /** A device is lost: every rank leaves its own for another one, with an empty cache. */
   | { readonly type: "reload" }
   /** The work of the group is done. */

@@ -13,13 +13,16 @@ import type { Batch } from "../../layers/batch.ts";
 import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { ModelRunner } from "../step/model_runner.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
+import { LocalTimes } from "./local_times.ts";
 
 export class RankRunner implements StepRunner {
+  readonly rankTimes: LocalTimes;
   readonly #ranks: readonly ModelRunner[];
 
   /** @param ranks In their order. */
   constructor(ranks: readonly ModelRunner[]) {
     this.#ranks = ranks;
+    this.rankTimes = new LocalTimes(ranks);
   }
 
   get recorder(): Recorder {
@@ -42,6 +45,7 @@ export class RankRunner implements StepRunner {
   ): Promise<SubmittedStep> {
     const rows = await this.#makeRoom({ sampled: sampling, scored: options.scored ?? [] });
     const shared = { ...rows, sampled: rows.sampled.map(processedOnce) };
+    this.rankTimes.beginStep();
     const steps = await allOrCause(
       this.#ranks.map((runner, rank) => {
         const { sampled, scored } = rank === 0 ? shared : followed(shared);

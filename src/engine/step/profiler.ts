@@ -9,8 +9,8 @@ import { measureRates } from "../../../kernels/adapter_rates.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { LaunchTimer } from "../../gpu/launch_timer.ts";
 import { ProfileCollector } from "../../gpu/profile_collector.ts";
-import type { Recorder } from "../../gpu/recorder.ts";
 import type { AdapterRates, Profile, ProfileOptions } from "../../profile.ts";
+import type { RankTimes, StepRunner } from "./step_runner.ts";
 
 /** Steps `[first, end)` that are measured. */
 interface Taking {
@@ -24,7 +24,7 @@ interface Taking {
 }
 
 export class Profiler {
-  readonly #recorder: () => Recorder;
+  readonly #runner: () => StepRunner;
   /** Steps whose recording has begun, and steps that have been seen to have run. */
   #begun = 0;
   #ended = 0;
@@ -34,9 +34,9 @@ export class Profiler {
   #promise: Promise<Profile> | undefined;
   #isClosed = false;
 
-  /** @param recorder Of the steps from now on. */
-  constructor(recorder: () => Recorder) {
-    this.#recorder = recorder;
+  /** @param runner Of the steps from now on. */
+  constructor(runner: () => StepRunner) {
+    this.#runner = runner;
   }
 
   /**
@@ -44,7 +44,8 @@ export class Profiler {
    *
    * @param work Is called once everything is ready; the profile ends with what it returns.
    * @throws {InvalidRequestError} when a profile is being taken, or an option is out of range.
-   * @throws {UnsupportedError} when the device cannot take times.
+   * @throws {UnsupportedError} when the device, or that of another rank, cannot take times.
+   * @throws {GroupError} when a rank has left.
    * @throws whatever `work` rejects with.
    */
   async profile(work: () => Promise<unknown>, options: ProfileOptions = {}): Promise<Profile> {
@@ -64,17 +65,27 @@ export class Profiler {
 
   async #take(work: () => Promise<unknown>, options: ProfileOptions): Promise<Profile> {
     const { steps = Number.POSITIVE_INFINITY, firstStep = 0, spans = true } = options;
-    const { device } = this.#recorder();
+    const { recorder, rankTimes } = this.#runner();
+    const { device } = recorder;
     let collector: ProfileCollector | undefined;
-    const timer = new LaunchTimer(device, (submit) => collector?.submit(submit));
+    const timer = new LaunchTimer(
+      device,
+      (submit) => collector?.submit(submit),
+      (name, begun, ended) => collector?.exchange(name, begun, ended),
+    );
+    let others: RankTimes | undefined;
     try {
       this.#rates ??= measureRates(device);
       const rates = await this.#rates.catch((error: unknown) => {
         this.#rates = undefined; // there may be memory for it the next time
         throw error;
       });
+      if (spans && rankTimes !== undefined) {
+        await rankTimes.begin();
+        others = rankTimes;
+      }
       const first = Math.max(firstStep, this.#begun);
-      collector = new ProfileCollector({ rates, spans });
+      collector = new ProfileCollector({ rates, spans, ranks: rankTimes?.size ?? 1 });
       const finished = new Promise<void>((finish, fail) => {
         const end = first + steps;
         this.#taking = { first, end, timer, collector: collector!, finish, fail };
@@ -83,17 +94,24 @@ export class Profiler {
       if (!this.#isClosed) await Promise.race([work(), finished]);
       this.#stop();
       await timer.settled();
-      return collector.profile(Math.max(Math.min(this.#begun, first + steps) - first, 0));
+      const profile = collector.profile(Math.max(Math.min(this.#begun, first + steps) - first, 0));
+      if (others === undefined) return profile;
+      const ending = others;
+      others = undefined;
+      const { otherRanks, omittedSpans } = await ending.end(collector.started);
+      return { ...profile, otherRanks, omittedSpans: profile.omittedSpans + omittedSpans };
     } finally {
       this.#stop();
       timer.destroy();
+      // The caller gets what has failed first.
+      others?.end(0).catch(() => {});
     }
   }
 
   #stop(): void {
     if (this.#taking === undefined) return;
     this.#taking = undefined;
-    this.#recorder().timer = undefined;
+    this.#runner().recorder.timer = undefined;
   }
 
   /** Runs `work`, which shows in a profile that is being taken. */
@@ -115,7 +133,7 @@ export class Profiler {
     this.#begun += 1;
     if (this.#taking === undefined) return;
     const { first, end, timer } = this.#taking;
-    this.#recorder().timer = step >= first && step < end ? timer : undefined;
+    this.#runner().recorder.timer = step >= first && step < end ? timer : undefined;
   }
 
   /** Called once a step has run; steps end in the order in which they began. */

@@ -6,6 +6,7 @@
 import type { RunOptions } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
+import type { RankSpans } from "../../profile.ts";
 import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { ExpertCounts } from "./expert_counter.ts";
 import type { DraftRequest } from "./step_drafts.ts";
@@ -32,7 +33,37 @@ export interface SubmittedStep {
   readonly drafts: Promise<readonly Uint32Array[]>;
 }
 
+/** What other ranks measure of the steps whose launches are timed on this one. */
+export interface RankTimes {
+  /** Ranks, this one among them. */
+  readonly size: number;
+  /**
+   * Has the others ready to take times.
+   *
+   * @throws {UnsupportedError} when the device of one cannot.
+   * @throws {GroupError} when one has left.
+   */
+  begin(): Promise<void>;
+  /**
+   * What they have measured since; they measure nothing any more, also where this fails.
+   *
+   * @param started What times count from, milliseconds of this rank's `performance.now`.
+   * @throws {DeviceError} when one of them has lost its device.
+   * @throws {GroupError} when one has left.
+   */
+  end(started: number): Promise<MeasuredRanks>;
+}
+
+export interface MeasuredRanks {
+  /** In order. */
+  readonly otherRanks: readonly RankSpans[];
+  /** Spans beyond those that they keep. */
+  readonly omittedSpans: number;
+}
+
 export interface StepRunner {
+  /** Absent where there are no other ranks. */
+  readonly rankTimes?: RankTimes | undefined;
   /**
    * Has the slots of a layer hold other experts: to be awaited between two steps. Absent where ranks
    * cannot. When it fails no step can be computed any more.

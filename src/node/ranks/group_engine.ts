@@ -90,12 +90,18 @@ async function startUnder(
       if (message.type === "loaded" && rank === 0) loaded.resolve();
     },
   });
+  let failure: Error | undefined;
   group.catch((error: Error) => {
+    failure = error;
     loaded.reject(error);
     port.onEnd?.(error.message);
   });
   await loaded.promise;
-  return new GroupEngine(await openPort(port), {
+  const opened = await openPort(port).catch((error: unknown) => {
+    // Where the group has ended, its own error has the exit code.
+    throw failure ?? error;
+  });
+  return new GroupEngine(opened, {
     group,
     stop: () => say({ type: "stop" }),
     end: (error) => ending.abort(error),

@@ -33,6 +33,7 @@ const PROFILE: Profile = {
     },
   ],
   host: [{ name: "schedule", start: 100, duration: 5 }],
+  exchanges: [],
   omittedSpans: 0,
 };
 

@@ -21,7 +21,7 @@ class MeasuredEngine extends ScriptedEngine {
     });
     await Promise.race([work(), closed]);
     const rates = { copy: 1e9, fma: 1e9 };
-    const spans = { launches: [], host: [], omittedSpans: 0 };
+    const spans = { launches: [], host: [], exchanges: [], omittedSpans: 0 };
     return { rates, steps: 2, microseconds: 100, kernels: [KERNEL], ...spans };
   }
 

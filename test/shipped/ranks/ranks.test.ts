@@ -5,6 +5,7 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import {
@@ -25,6 +26,8 @@ const SHARED = [
 ];
 const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(6);
 
+const profiles = scratch("profiles");
+
 let alone: ServingWisp;
 /** One machine with two ranks, whose steps draft. */
 let local: ServingWisp;
@@ -38,7 +41,7 @@ beforeAll(async () => {
   const group = ["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address];
   const pages = ["--retraction-memory", "16M", "--prefix-cache-dir", scratch("prefixes")];
   const drafted = ["--speculative-algorithm", "EAGLE", "--speculative-adaptive", "off"];
-  const own = ["--gpu-id-step", "0", "--enable-metrics"];
+  const own = ["--gpu-id-step", "0", "--enable-metrics", "--profile-dir", profiles];
   [alone, local, first, second] = await Promise.all([
     serveWisp(SHARED),
     serveWisp([...SHARED, "--tp-size", "2", "--nnodes", "1", ...drafted, ...pages, ...own], {
@@ -54,6 +57,16 @@ afterAll(stopAll);
 
 const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
+
+interface TraceEvent {
+  readonly name: string;
+  readonly ph: string;
+  readonly pid: number;
+  readonly tid: number;
+  readonly ts: number;
+  readonly dur: number;
+  readonly args: { readonly name?: string };
+}
 
 interface Memory {
   readonly weight_bytes: number;
@@ -156,6 +169,38 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
       expect(page).toContain(
         `wisp:weight_bytes{${labels},model_name="tiny-deepseek-v3"} ${memory_usage.weight_bytes}\n`,
       );
+    }
+  });
+
+  test("are all in one trace, by one clock", async () => {
+    expect((await local.post("/start_profile", {})).status).toBe(200);
+    const sampling_params = { max_new_tokens: 6, temperature: 0, ignore_eos: true };
+    await local.post("/generate", { text: "Where does the time go?", sampling_params });
+    const stopped = await (await local.post("/stop_profile", {})).text();
+    const [, file] = /The profile is in (\S+)/.exec(stopped)!;
+    const { traceEvents, otherData } = JSON.parse(readFileSync(join(profiles, file!), "utf8")) as {
+      readonly traceEvents: readonly TraceEvent[];
+      readonly otherData: Readonly<Record<string, number>>;
+    };
+    const named = (name: string) =>
+      traceEvents.filter((one) => one.name === name).map(({ args }) => args.name);
+    expect(named("process_name")).toEqual(["rank 0", "rank 1"]);
+    expect(new Set(named("thread_name"))).toEqual(new Set(["host", "exchanges", "kernels"]));
+    const spans = traceEvents.filter(({ ph }) => ph === "X");
+    const on = (pid: number, tid: number) =>
+      spans.filter((one) => one.pid === pid && one.tid === tid && one.name !== "an order");
+    const [launches, exchanges] = [2, 3].map((tid) => [on(1, tid), on(2, tid)] as const);
+    expect(launches![0].length).toBeGreaterThan(100);
+    expect(launches![1].length).toBe(launches![0].length);
+    expect(exchanges![0].length).toBeGreaterThan(10);
+    expect(exchanges![1].map(({ name }) => name)).toEqual(exchanges![0].map(({ name }) => name));
+    const { clockErrorMicroseconds: error } = otherData;
+    expect(error).toBeGreaterThan(0);
+    // Both ranks are in each exchange at one time, though their processes began at different ones.
+    for (const [i, own] of exchanges![0].entries()) {
+      const other = exchanges![1][i]!;
+      expect(own.ts + own.dur).toBeGreaterThan(other.ts - error!);
+      expect(other.ts + other.dur).toBeGreaterThan(own.ts - error!);
     }
   });
 
