@@ -107,6 +107,8 @@ export {
   type LaunchSpan,
   type Profile,
   type ProfileOptions,
+  type RankSpans,
+  type Spans,
   type TraceEvent,
   type TraceOptions,
 } from "./profile.ts";

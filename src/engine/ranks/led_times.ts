@@ -136,12 +136,15 @@ export class FollowedTimes {
   /** Brings what there is to the first rank. @throws {GroupError} when a rank has left. */
   async end(): Promise<void> {
     const { watch } = this;
-    this.watch = undefined;
-    await meetClocks(this.#communicator);
-    // A lost device is told of by the next exchange of a step.
-    const spans = await watch?.end().catch(() => undefined);
-    const brought = spans && { started: watch!.collector.started, spans };
-    await bring(this.#communicator, brought ? this.#format.pack(brought) : new Uint8Array(0));
+    try {
+      await meetClocks(this.#communicator);
+      // A lost device is told of by the next exchange of a step.
+      const spans = await watch?.end().catch(() => undefined);
+      const brought = spans && { started: watch!.collector.started, spans };
+      await bring(this.#communicator, brought ? this.#format.pack(brought) : new Uint8Array(0));
+    } finally {
+      this.forget();
+    }
   }
 
   /** The device is left, and nothing of it is wanted any more. */

@@ -21,7 +21,7 @@ tellLack(lack);
 const isFull = process.env.WISP_TEST_FULL === "1";
 
 const OPTIONS = [
-  ...["--adapter", adapterName(), "--context-length", "768", "--max-total-tokens", "2048"],
+  ...["--adapter", adapterName(), "--context-length", "2048", "--max-total-tokens", "2048"],
   ...["--chunked-prefill-size", "8", "--page-size", "4"],
 ];
 

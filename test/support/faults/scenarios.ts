@@ -137,6 +137,7 @@ export const SCENARIOS: readonly Scenario[] = [
     waves: [
       { scored: GENERATING.scored, regex: GENERATING.regex, stored: STORED },
       { "stored before": STORED },
+      { profile: PROFILE },
     ],
   },
   {
