@@ -10,15 +10,17 @@ import { joinOrExit } from "./join_group.ts";
 export async function runRank(): Promise<never> {
   const group = await joinOrExit();
   try {
+    const { rank, size } = group.communicator;
+    // Tells too that all of them have come.
+    if (rank === 0) await written(`Exchanges between ${size} ranks, bytes of each:\n`);
     const times = await checkRanks(group.communicator);
-    if (group.communicator.rank === 0) {
+    if (rank === 0) {
       const lines = times.map(
         ({ bytes, microseconds }) =>
           `${`${bytes}`.padStart(9)}  ${microseconds.toFixed(0).padStart(8)}`,
       );
       const head = `${"bytes".padStart(9)}  ${"us".padStart(8)}`;
-      const title = `Exchanges between ${group.communicator.size} ranks, bytes of each`;
-      await written(`${title}:\n${[head, ...lines].join("\n")}\n`);
+      await written(`${[head, ...lines].join("\n")}\n`);
     }
     return await group.finish();
   } catch (error) {

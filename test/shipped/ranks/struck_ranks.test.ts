@@ -37,6 +37,8 @@ const CASES = isFull ? ALL : SHORT;
 
 /** Seconds that a machine under load takes longer than the launchers. */
 const LOAD = 30;
+/** A group ends within a second of a SIGKILL, where other work leaves it a core: in one of so many tries. */
+const TRIES = 6;
 /** Seconds from the signal to the end of all others, at most. */
 function limitOf({ process, signal, state }: Strike): number {
   if (signal === "SIGKILL") return 1 + LOAD;
@@ -62,25 +64,38 @@ afterAll(async () => {
 
 describe.skipIf(lack !== undefined)("of a group of two nodes", () => {
   test.each(CASES)("$process, $signal while $state", async (given) => {
-    const outcome = await strike(OPTIONS, given);
-    outcomes.push(outcome);
-    const { client, codes, left } = outcome;
-    expect(left).toEqual([]);
-    expect(outcome.seconds).toBeLessThan(limitOf(given));
-    const isServer = given.process === "launcher 0";
-    // A launcher that is killed has no code; others say that the group is lost, or did not start.
-    const struck = given.process === "launcher 1" ? 1 : isServer ? 0 : undefined;
-    for (const [node, code] of codes.entries()) {
-      if (node === struck && given.signal === "SIGKILL") expect(code).toBeNull();
-      // Ranks that exchange may have done their work while their launcher was frozen.
-      else expect(given.state === "exchange" ? [0, 3, 4] : [3, 4]).toContain(code);
+    let outcome = await strike(OPTIONS, given);
+    requireOrder(given, outcome);
+    if (given.signal === "SIGKILL") {
+      for (let tries = 1; outcome.seconds >= 1 && tries < TRIES; tries++) {
+        const next = await strike(OPTIONS, given);
+        requireOrder(given, next);
+        if (next.seconds < outcome.seconds) outcome = next;
+      }
+      expect(outcome.seconds).toBeLessThan(1);
     }
-    if (["starting", "loading", "exchange"].includes(given.state)) return;
-    // Before the first token there is no stream yet.
-    const typed = ["status 503", "event with 503"];
-    // Ranks finish what runs while their launcher is frozen.
-    if (given.state === "draining" && given.signal === "SIGSTOP") typed.push("the whole answer");
-    expect(isServer ? [...typed, "a broken connection"] : typed).toContain(client);
-    if (!isServer) expect(outcome.clientSeconds).toBeLessThan(limitOf(given));
+    outcomes.push(outcome);
   });
 });
+
+/** Whatever the machine does besides: nothing is left, codes and clients say what has happened. */
+function requireOrder(given: Strike, outcome: Outcome): void {
+  const { client, codes, left } = outcome;
+  expect(left).toEqual([]);
+  expect(outcome.seconds).toBeLessThan(limitOf(given));
+  const isServer = given.process === "launcher 0";
+  // A launcher that is killed has no code; others say that the group is lost, or did not start.
+  const struck = given.process === "launcher 1" ? 1 : isServer ? 0 : undefined;
+  for (const [node, code] of codes.entries()) {
+    if (node === struck && given.signal === "SIGKILL") expect(code).toBeNull();
+    // Ranks that exchange may have done their work while their launcher was frozen.
+    else expect(given.state === "exchange" ? [0, 3, 4] : [3, 4]).toContain(code);
+  }
+  if (["starting", "loading", "exchange"].includes(given.state)) return;
+  // Before the first token there is no stream yet.
+  const typed = ["status 503", "event with 503"];
+  // Ranks finish what runs while their launcher is frozen.
+  if (given.state === "draining" && given.signal === "SIGSTOP") typed.push("the whole answer");
+  expect(isServer ? [...typed, "a broken connection"] : typed).toContain(client);
+  if (!isServer) expect(outcome.clientSeconds).toBeLessThan(limitOf(given));
+}

@@ -66,17 +66,13 @@ async function rankOf({ process: { pid } }: StartedWisp): Promise<number> {
   return found!;
 }
 
-/** Whether a rank has the memory that MPI has ranks of one machine share. */
-const haveMemoryTogether = (pid: number): boolean =>
-  readFileSync(`/proc/${pid}/maps`, "utf8").includes("/dev/shm/");
-
 /** Asks for more than can be computed in the time, and says how that ends. */
 async function ask(url: string, body: object, onChunk: () => void): Promise<string> {
   try {
     const response = await fetch(`${url}/v1/completions`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ stream: true, max_tokens: 1900, ignore_eos: true, ...body }),
+      body: JSON.stringify({ stream: true, ignore_eos: true, ...body }),
     });
     if (response.status !== 200) return `status ${response.status}`;
     let text = "";
@@ -115,7 +111,7 @@ export async function strike(args: readonly string[], given: Strike): Promise<Ou
     "launcher 1": launchers[1]!.process.pid!,
     "rank 1": ranks[1]!,
   };
-  const { client } = await reach(state, launchers[0]!, ranks);
+  const { client } = await reach(state, launchers[0]!);
   const struck = pids[given.process];
   const begun = performance.now();
   const secondsSince = () => (performance.now() - begun) / 1000;
@@ -149,12 +145,10 @@ export async function strike(args: readonly string[], given: Strike): Promise<Ou
 async function reach(
   state: State,
   server: StartedWisp,
-  ranks: readonly number[],
 ): Promise<{ readonly client?: Promise<string> }> {
   if (state === "starting") return {};
   if (state === "exchange") {
-    // MPI has started in both, and what they exchange takes most of a second.
-    while (!ranks.every(haveMemoryTogether)) await sleep(2);
+    await server.sees(/Exchanges between 2 ranks/);
     return {};
   }
   if (state === "loading") {
@@ -169,8 +163,11 @@ async function reach(
   const first = new Promise<void>((resolve) => {
     onFirst = resolve;
   });
-  const prompt = state === "prefill" ? LONG : "Hello";
-  const client = ask(url, { prompt }, () => {
+  const asked =
+    state === "prefill"
+      ? { prompt: LONG, max_tokens: 1200 }
+      : { prompt: "Hello", max_tokens: 1900 };
+  const client = ask(url, asked, () => {
     chunks += 1;
     onFirst();
   });
