@@ -34,7 +34,8 @@ afterAll(() => {
 const overMpi = (task: EngineTask, size: number, way: MpiWay) =>
   engineOverMpi(programs, { task, size, way });
 
-async function onOneRank({ model, options, ...task }: EngineTask): Promise<EngineAnswers> {
+/** On one rank, or on several of this process. */
+async function inThisProcess({ model, options, ...task }: EngineTask): Promise<EngineAnswers> {
   const given = { device, triesInvariance: false, ...options };
   return answersOf(await Engine.load(folderSource(model), given), task);
 }
@@ -69,6 +70,19 @@ function requests(): readonly GenerationRequest[] {
       sampling: { maxNewTokens: 2 * LENGTH, temperature: 0.7, seed: 7, jsonSchema: SCHEMA },
       logprobs: { topCount: 1 },
     },
+    {
+      tokens: tokens(5, 33),
+      sampling: {
+        ...{ ...plain, temperature: 0.8, seed: 8, frequencyPenalty: 0.6, presencePenalty: -0.3 },
+        ...{ logitBias: { 9: 2 }, minNewTokens: 3 },
+      },
+      logprobs: { topCount: 2, tokenIds: [7, 9] },
+    },
+    {
+      tokens: tokens(6, 14),
+      sampling: { maxNewTokens: LENGTH, temperature: 0, regex: "[0-9]{2}( [a-z]{2,4})+" },
+      logprobs: { topCount: 1 },
+    },
   ];
 }
 
@@ -88,6 +102,7 @@ interface Variant {
   readonly name: string;
   readonly options: EngineTask["options"];
   readonly losses?: EngineTask["losses"];
+  readonly draftModel?: string;
   /** Shows that it has happened. */
   readonly proof: (figures: EngineAnswers["figures"]) => void;
   /** Whether it is one of the few that every run has. */
@@ -117,6 +132,28 @@ const VARIANTS: readonly Variant[] = [
   { name: "drafts of the module", options: DRAFTS, proof: isDrafted },
   { name: "trees of drafts", options: TREES, proof: isDrafted },
   {
+    name: "drafts of what was said before",
+    options: { speculation: { algorithm: "NGRAM", numDraftTokens: 4 } },
+    proof: isDrafted,
+  },
+  {
+    name: "drafts of another model, in mixed chunks",
+    options: {
+      ...{ mixedChunks: true, chunkedPrefillSize: 16 },
+      speculation: { ...DRAFTS.speculation, algorithm: "STANDALONE" },
+    },
+    draftModel: EMBEDDED_MODEL,
+    proof: isDrafted,
+  },
+  {
+    name: "trees of drafts, retracted, computed again",
+    options: { ...TREES, ...CROWDED },
+    proof: (one) => {
+      isDrafted(one);
+      isRetracted(one);
+    },
+  },
+  {
     name: "chunks of 7, pages of 3, steps do not overlap, launches are not kept",
     options: { chunkedPrefillSize: 7, pageSize: 3, overlapSchedule: false, decodeBuckets: false },
     proof: isCached,
@@ -140,7 +177,7 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
   beforeAll(async () => {
     if (isLeftOut) return;
     const options = { ...BASE, prefixCache: false, overlapSchedule: false };
-    want = await onOneRank({ ...task, options });
+    want = await inThisProcess({ ...task, options });
     expect(want.answers.map((one) => one.tokens.length)).not.toContain(0);
   });
 
@@ -149,10 +186,10 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
     (fullTest ? [2, 4] : way.shortSizes).map((size) => ({ way, size, name: way.name })),
   );
   describe.each(layouts)("on $size ranks, $name", ({ way, size }) => {
-    test.each(variants)("$name", async ({ options, losses, proof }) => {
+    test.each(variants)("$name", async ({ options, proof, name: _, ...rest }) => {
       const without = await way.lack?.();
       if (without !== undefined) return console.log(`Left out: ${without}`);
-      const given = { ...task, options: { ...BASE, ...options }, ...(losses && { losses }) };
+      const given = { ...task, ...rest, options: { ...BASE, ...options } };
       const got = await overMpi(given, size, way);
       expect(got.answers).toEqual(want.answers);
       proof(got.figures);
@@ -162,6 +199,19 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
   test.runIf(fullTest)("one rank over MPI is one rank", async () => {
     const got = await overMpi({ ...task, options: { ...BASE, ...DRAFTS } }, 1, MPI_WAYS[0]!);
     expect(got.answers).toEqual(want.answers);
+  });
+
+  /** What changes answers, so that each has those of one rank to be compared with. */
+  const forms: readonly (readonly [string, EngineTask["options"]])[] = [
+    ["weights in int4", { quantization: "int4" }],
+    ["a cache in FP8", { cacheDtype: "fp8_e4m3" }],
+    ["deterministic inference, with drafts", { deterministicInference: true, ...DRAFTS }],
+  ];
+  test.runIf(fullTest).each(forms)("%s, on two ranks and on four", async (_, form) => {
+    const given = { ...task, options: { ...BASE, ...form } };
+    const one = await inThisProcess(given);
+    expect((await overMpi(given, 2, MPI_WAYS[0]!)).answers).toEqual(one.answers);
+    expect((await overMpi(given, 4, MPI_WAYS[1]!)).answers).toEqual(one.answers);
   });
 
   test.runIf(fullTest)("stored prefixes come back", async () => {
@@ -190,7 +240,12 @@ const CHECKPOINTS = [
 ];
 
 describe.skipIf(isLeftOut || SHARED_MODELS === undefined)("golden tokens", () => {
-  test.each(fullTest ? CHECKPOINTS : ["mini-qwen3-moe"])("of %s", async (name) => {
+  const short = ["mini-qwen3-moe", "tiny-deepseek-v3-fp8"];
+  /** Each with the ways that ranks of processes are tried on, by their numbers. */
+  const layouts: readonly (readonly [size: number, way: number])[] = fullTest
+    ? [2, 4].flatMap((size) => MPI_WAYS.map((_, way) => [size, way] as const))
+    : [[2, 1]];
+  test.each(fullTest ? CHECKPOINTS : short)("of %s", async (name) => {
     const file = join(SHARED_MODELS!, "../golden", `${name}.w.json`);
     const cases = (JSON.parse(readFileSync(file, "utf8")) as Golden).cases.slice(0, 4);
     const sampling = { temperature: 0, maxNewTokens: cases[0]!.greedy.ids.length, ignoreEos: true };
@@ -203,19 +258,25 @@ describe.skipIf(isLeftOut || SHARED_MODELS === undefined)("golden tokens", () =>
     ];
     const options = { quantizeActivations: false, maxTotalTokens: 2048, pageSize: 16 };
     const task = { model: join(SHARED_MODELS!, name), options, rounds };
-    const want = await onOneRank(task);
+    const want = await inThisProcess(task);
     for (const [i, { greedy }] of cases.entries()) {
       const close = greedy.margin.findIndex((margin) => margin < SMALL_MARGIN);
       const sure = close < 0 ? greedy.ids.length : close;
       expect(want.answers[i]!.tokens.slice(0, sure)).toEqual(greedy.ids.slice(0, sure));
     }
-    for (const [size, way] of fullTest
-      ? ([
-          [2, 0],
-          [4, 1],
-        ] as const)
-      : ([[2, 1]] as const)) {
-      expect((await overMpi(task, size, MPI_WAYS[way]!)).answers).toEqual(want.answers);
+    for (const tensorParallelSize of fullTest ? [2, 4] : []) {
+      const given = { ...task, options: { ...options, tensorParallelSize } };
+      expect((await inThisProcess(given)).answers).toEqual(want.answers);
+    }
+    for (const [size, number] of layouts) {
+      const way = MPI_WAYS[number]!;
+      const without = await way.lack?.();
+      if (without !== undefined) {
+        console.log(`Left out: ${without}`);
+        continue;
+      }
+      const got = await overMpi(task, size, way);
+      expect(got.answers, `${size} ranks, ${way.name}`).toEqual(want.answers);
     }
   });
 });

@@ -21,6 +21,10 @@ import { deferred } from "./nodes.ts";
 const SLICE_MICROSECONDS = 50;
 /** A rank that waits longer looks once a millisecond, and leaves the processor to those that compute. */
 const BUSY_MILLISECONDS = 4;
+/** The same while bytes are on their way, which move only while both ends look. */
+const MOVING_SLICE_MICROSECONDS = 200;
+/** Bytes a millisecond that are waited for in this way: a slow network's. */
+const SLOW_RATE = 50_000;
 const NOTHING = new Uint8Array(0);
 
 export interface MpiCommunicator extends Communicator {
@@ -46,6 +50,8 @@ interface Waiting {
   /** Absent where this rank has come without its part. */
   readonly exchange: Exchange | undefined;
   readonly since: number;
+  /** When all ranks were seen to have come. */
+  movingSince?: number;
   resolve(): void;
   reject(error: GroupError): void;
 }
@@ -156,7 +162,9 @@ class Meeting {
   readonly #look = (): void => {
     const waiting = this.#waiting;
     if (waiting === undefined) return;
-    this.#take(this.#library.poll(waiting.into, SLICE_MICROSECONDS));
+    const isMoving = waiting.movingSince !== undefined;
+    const slice = isMoving ? MOVING_SLICE_MICROSECONDS : SLICE_MICROSECONDS;
+    this.#take(this.#library.poll(waiting.into, slice));
   };
 
   #take(state: number): void {
@@ -172,14 +180,19 @@ class Meeting {
       waiting.reject(new SpoiledError(withoutPart(rank, text)));
       return;
     }
-    if (state !== STATE.pending) {
+    const isMoving = state === STATE.moving;
+    if (state !== STATE.pending && !isMoving) {
       this.#endFor(state, waiting.exchange);
       return;
     }
-    const waited = performance.now() - waiting.since;
+    const now = performance.now();
+    const waited = now - waiting.since;
+    if (isMoving) waiting.movingSince ??= now;
+    const { since, movingSince = since, into } = waiting;
+    const busy = BUSY_MILLISECONDS + (isMoving ? into.length / SLOW_RATE : 0);
     if (waited > this.deadline && waiting.exchange?.isPatient !== true) {
       this.#end(`Cannot gather from all ranks: ${this.#lateness(waiting.exchange)}`);
-    } else if (waited < BUSY_MILLISECONDS) {
+    } else if (now - movingSince < busy) {
       setImmediate(this.#look);
     } else {
       setTimeout(this.#look, 1);

@@ -17,6 +17,8 @@ export const STATE = {
   noMemory: 5,
   /** A rank came without its part; the next exchange may follow. */
   spoiled: 6,
+  /** All ranks have come, and bytes are on their way. */
+  moving: 7,
 } as const;
 
 /** Bytes of a text that a rank tells others; longer ones are cut, and compared by a hash too. */

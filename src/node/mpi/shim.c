@@ -34,7 +34,7 @@
 enum { TEXT_MOST = 480, INLINE_MOST = 8192 };
 enum { HEAD_TAG = 1, BODY_TAG = 2, LEAVE_TAG = 3 };
 /* States that calls return; mpi_library.ts has the same. */
-enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6 };
+enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6, MOVING = 7 };
 
 struct head {
   uint64_t sequence;
@@ -314,6 +314,26 @@ static int look(void) {
   return now.left < 0 ? PENDING : fails(now.left, LEFT);
 }
 
+/* Whether all ranks have come: what is left is on its way, and moves while both ends look. */
+static int moves(void) {
+  for (int peer = 0; peer < mpi.size; peer++)
+    if (!now.peers[peer].came) return 0;
+  return 1;
+}
+
+/* Brings what all ranks have to the caller; many own bytes are where they were sent from. */
+static void deliver(unsigned char *into) {
+  int rank = mpi.rank, last = mpi.size - 1;
+  size_t own = now.places[rank], behind = own + now.counts[rank];
+  if (now.counts[rank] <= INLINE_MOST) {
+    memcpy(into, now.receive, now.places[last] + now.counts[last]);
+    return;
+  }
+  memcpy(into, now.receive, own);
+  memcpy(into + own, now.send, now.counts[rank]);
+  memcpy(into + behind, now.receive + behind, now.places[last] + now.counts[last] - behind);
+}
+
 /* Looks until the exchange is done, at most `slice` microseconds; gives way to other processes. */
 int wisp_poll(unsigned char *into, int slice) {
   if (!now.active) return FAILED;
@@ -321,16 +341,15 @@ int wisp_poll(unsigned char *into, int slice) {
   for (int round = 0;; round++) {
     int state = look();
     if (state == DONE) {
-      int last = mpi.size - 1;
       now.active = 0;
-      memcpy(into, now.receive, now.places[last] + now.counts[last]);
+      deliver(into);
     }
     if (state != PENDING) return state;
     /* The clock is read where it may matter. */
     if (round % 8 == 0) {
       int64_t time = microseconds();
       if (end == 0) end = time + slice;
-      if (time >= end) return PENDING;
+      if (time >= end) return moves() ? MOVING : PENDING;
     }
     sched_yield();
   }
@@ -412,8 +431,8 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
   now.sequence++;
   uint32_t body = own > INLINE_MOST ? own : 0;
   now.out_length = head_into(now.out, text, text_length, (struct head){.body = body});
-  memcpy(now.receive + now.places[rank], part, own);
   if (own <= INLINE_MOST) {
+    memcpy(now.receive + now.places[rank], part, own);
     memcpy(now.out + now.out_length, part, own);
     now.out_length += own;
   } else {

@@ -12,12 +12,14 @@ export interface EngineTask {
   /** Folder of a checkpoint. */
   readonly model: string;
   readonly options: Partial<EngineOptions>;
+  /** Folder of a model that drafts. */
+  readonly draftModel?: string | undefined;
   /** Requests that are asked at once, one round behind the other. */
   readonly rounds: readonly (readonly GenerationRequest[])[];
   /** Folder of a store of prefixes. */
   readonly prefixes?: string;
   /** Ranks that lose their devices, each with the order of such a number. */
-  readonly losses?: readonly { readonly rank: number; readonly order: number }[];
+  readonly losses?: readonly { readonly rank: number; readonly order: number }[] | undefined;
 }
 
 /** Exchanges of layers and of logits, and what the first rank has waited in them. */

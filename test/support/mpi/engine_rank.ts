@@ -34,6 +34,7 @@ export async function runEngineRank(
   const options = {
     ...{ triesInvariance: false, recoveryWaits: [0] },
     ...task.options,
+    ...(task.draftModel && { draftModel: folderSource(task.draftModel) }),
     ...(task.prefixes && { prefixStore: { storage: prefixFiles(task.prefixes), maxWait: 60 } }),
     device: async () => {
       device = await open();

@@ -48,6 +48,11 @@ async function untilCarrying(): Promise<void> {
   });
 }
 
+/** Nothing comes through any more, and neither end is told. */
+export function cutCable(): void {
+  ip("-n", FAR, "link", "set", "cable", "down");
+}
+
 export function removeNetworks(): void {
   for (const name of [NEAR, FAR]) spawnSync("ip", ["netns", "del", name], { stdio: "ignore" });
 }
