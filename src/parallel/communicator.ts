@@ -33,7 +33,7 @@ export interface Communicator extends RankOf {
    * Brings what every rank has to all of them. `part` and `into` stay as they are given until the
    * promise settles.
    *
-   * @param part This rank's bytes, `counts[rank]` of them.
+   * @param part This rank's bytes, `counts[rank]` of them; may be those of its place in `into`.
    * @param into Gets the bytes of all ranks, one behind the other.
    * @throws {GroupError} when a rank has left, or has come for something else.
    */
@@ -46,6 +46,13 @@ export interface Communicator extends RankOf {
    * @throws {GroupError} when a rank has left.
    */
   readonly spoil?: ((reason: string) => Promise<never>) | undefined;
+  /**
+   * Memory that exchanges take bytes from, and bring bytes to, without copying them once more. Absent
+   * where that is any memory.
+   */
+  readonly allocate?: ((bytes: number) => Uint8Array<ArrayBuffer>) | undefined;
+  /** Takes it back; no exchange may be on its way that has it. */
+  readonly release?: ((memory: Uint8Array<ArrayBuffer>) => void) | undefined;
   /** Leaves the group: ranks that wait for this one, now or later, fail with the reason. */
   abort(reason: string): void;
 }

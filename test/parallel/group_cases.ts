@@ -75,6 +75,10 @@ export function groupCases(name: string, runGroup: RunGroup): void {
       }
     });
 
+    test("ranks that often come without their parts take no bytes of an exchange for another's", async () => {
+      expect(await runGroup("spoils often", 3)).toEqual([[], [], []]);
+    });
+
     test.each(["leaves late", "leaves early"] as const)(
       "a rank that %s fails those that wait and those that come",
       async (program) => {

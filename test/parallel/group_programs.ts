@@ -146,6 +146,25 @@ export const PROGRAMS = {
     return said;
   },
 
+  /** One exchange right behind the other, with and without all parts; those with all are looked at. */
+  async "spoils often"(communicator) {
+    const { rank, size } = communicator;
+    const wrong: unknown[] = [];
+    for (let round = 0; round < 200; round++) {
+      const spoiler = (7 * round) % (size + 2);
+      const counts = Array.from({ length: size }, (_, r) => 9000 + 40_000 * ((round + r) % 3));
+      if (spoiler >= size) {
+        await gatherRagged(communicator, { rounds: 1, most: 100_000, seed: round });
+        continue;
+      }
+      const told = await outcomeOf(
+        rank === spoiler ? communicator.spoil!(`in round ${round}`) : gather(communicator, counts),
+      );
+      if (!told.includes(`rank ${spoiler} has no part of it, in round ${round}`)) wrong.push(told);
+    }
+    return wrong;
+  },
+
   async "leaves late"(communicator) {
     if (communicator.rank !== 1) {
       return outcomes(communicator, gather(communicator, Array(communicator.size).fill(1)));

@@ -21,15 +21,14 @@ export class LeavingCommunicator {
   readonly communicator: Communicator;
 
   constructor(group: Communicator) {
-    const { rank, size } = group;
+    const { rank, size, allocate, release } = group;
     // Behind a device that is lost there is another, whatever the model on this one comes to.
     const going = (error: unknown): never => {
       if (error instanceof SpoiledError) this.isInOrder = true;
       throw error;
     };
     this.communicator = {
-      rank,
-      size,
+      ...{ rank, size, allocate, release },
       allGather: (part, into, exchange) => group.allGather(part, into, exchange).catch(going),
       ...(group.spoil && { spoil: (reason: string) => group.spoil!(reason).catch(going) }),
       abort: (reason) => {

@@ -46,11 +46,22 @@ export async function readPart(
   }
 }
 
+/** Host memory of exchanges, given back with the rest of a model's memory. */
+export function exchangeMemory(
+  { allocate, release }: Communicator,
+  memory: DeviceMemory,
+  bytes: number,
+): Uint8Array<ArrayBuffer> {
+  if (allocate === undefined || release === undefined) return new Uint8Array(bytes);
+  const held = allocate(bytes);
+  memory.own({ destroy: () => release(held) });
+  return held;
+}
+
 /** Host memory and a mappable buffer for exchanges of up to so many bytes, made once. */
 export class RankExchange {
   readonly #meeting: Meeting;
   readonly #readback: Readback;
-  readonly #part: Uint8Array<ArrayBuffer>;
   readonly #all: Uint8Array<ArrayBuffer>;
 
   /** @param bytes Of one rank, at most. */
@@ -61,14 +72,13 @@ export class RankExchange {
   ) {
     this.#meeting = { device, communicator };
     this.#readback = memory.own(new Readback(device, bytes, 1));
-    this.#part = new Uint8Array(bytes);
-    this.#all = new Uint8Array(bytes * communicator.size);
+    this.#all = exchangeMemory(communicator, memory, bytes * communicator.size);
   }
 
   /** Adds an exchange. A step without rows takes part with nothing: other ranks may wait for it. */
   gather(plan: Plan<Step>, { name, from, bytes, deliver }: GatheredTensor): void {
     const { communicator } = this.#meeting;
-    const { size } = communicator;
+    const { rank, size } = communicator;
     let read: ((into: Uint8Array) => Promise<void>) | undefined;
     plan.addVarying((step) => {
       const count = bytes(step);
@@ -76,10 +86,11 @@ export class RankExchange {
     });
     plan.exchange(name, async (step) => {
       const count = bytes(step);
-      if (read !== undefined) await readPart(this.#meeting, [read(this.#part)]);
       const all = this.#all.subarray(0, size * count);
+      const part = all.subarray(rank * count, (rank + 1) * count);
+      if (read !== undefined) await readPart(this.#meeting, [read(part)]);
       const counts = Array<number>(size).fill(count);
-      await communicator.allGather(this.#part.subarray(0, count), all, { name, counts });
+      await communicator.allGather(part, all, { name, counts });
       if (count > 0) deliver(all, step);
     });
   }

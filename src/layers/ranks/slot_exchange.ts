@@ -13,7 +13,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { Step } from "../batch.ts";
-import { readPart } from "./rank_exchange.ts";
+import { exchangeMemory, readPart } from "./rank_exchange.ts";
 
 export interface SlotExchangeOptions {
   readonly device: GPUDevice;
@@ -49,15 +49,15 @@ export class SlotExchange {
   readonly #all: Uint8Array<ArrayBuffer>;
 
   constructor(options: SlotExchangeOptions) {
-    const { device, memory, maxPairs, stride } = options;
+    const { device, memory, communicator, maxPairs, stride } = options;
     const bytes = maxPairs * stride * 4;
     this.#options = options;
     this.#expertReadback = memory.own(new Readback(device, maxPairs * 4, 1));
     this.#rowReadback = memory.own(new Readback(device, bytes, 1));
     this.#experts = new Uint32Array(maxPairs);
     this.#rows = new Uint8Array(bytes);
-    this.#part = new Uint8Array(bytes);
-    this.#all = new Uint8Array(bytes);
+    this.#part = exchangeMemory(communicator, memory, bytes);
+    this.#all = exchangeMemory(communicator, memory, bytes);
   }
 
   /** Adds the exchange of a layer. */

@@ -48,8 +48,13 @@ async function checkedExchange(
 ): Promise<void> {
   const { rank } = communicator;
   const { counts } = exchange;
-  const part = new Uint8Array(counts[rank]!).fill(byteOf(round, rank));
-  const into = new Uint8Array(counts.reduce((sum, count) => sum + count, 0));
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  const { memory, free } = memoryFor(communicator, total);
+  const into = memory.fill(255);
+  // Every other round begins with the part where it will be.
+  const before = counts.slice(0, rank).reduce((sum, count) => sum + count, 0);
+  const own = into.subarray(before, before + counts[rank]!).fill(byteOf(round, rank));
+  const part = round % 2 === 0 ? own : own.slice();
   await communicator.allGather(part, into, exchange);
   let at = 0;
   for (const [other, count] of counts.entries()) {
@@ -60,14 +65,21 @@ async function checkedExchange(
     }
     at += count;
   }
+  free();
+}
+
+/** As layers have it for what they exchange. */
+function memoryFor({ allocate, release }: Communicator, bytes: number) {
+  const memory = allocate?.(bytes) ?? new Uint8Array(bytes);
+  return { memory, free: () => release?.(memory) };
 }
 
 /** Median in microseconds. */
 async function timeOf(communicator: Communicator, exchange: Exchange): Promise<number> {
   const { rank, size } = communicator;
   const bytes = exchange.counts[rank]!;
-  const part = new Uint8Array(bytes);
-  const into = new Uint8Array(bytes * size);
+  const { memory: into, free } = memoryFor(communicator, bytes * size);
+  const part = into.subarray(rank * bytes, (rank + 1) * bytes);
   const rounds = Math.ceil(ROUNDS.bytes / (bytes * size));
   const taken: number[] = [];
   for (let i = Math.max(ROUNDS.least, Math.min(ROUNDS.most, rounds)); i > 0; i--) {
@@ -75,6 +87,7 @@ async function timeOf(communicator: Communicator, exchange: Exchange): Promise<n
     await communicator.allGather(part, into, exchange);
     taken.push(performance.now() - begun);
   }
+  free();
   taken.sort((a, b) => a - b);
   return 1000 * taken[taken.length >> 1]!;
 }

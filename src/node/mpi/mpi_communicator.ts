@@ -29,6 +29,8 @@ const NOTHING = new Uint8Array(0);
 
 export interface MpiCommunicator extends Communicator {
   readonly spoil: (reason: string) => Promise<never>;
+  readonly allocate: (bytes: number) => Uint8Array<ArrayBuffer>;
+  readonly release: (memory: Uint8Array<ArrayBuffer>) => void;
   /** Milliseconds after which an exchange ends whose ranks have not all come. */
   deadline: number;
   /** What has ended the group. */
@@ -63,12 +65,15 @@ export function mpiCommunicator(
   deadline: number,
 ): MpiCommunicator {
   const meeting = new Meeting(library, { rank, size }, deadline);
+  const memory = new ExchangeMemory(library);
   return {
     rank,
     size,
     allGather: (part, into, exchange) => meeting.gather(part, into, exchange),
     abort: (reason) => meeting.leave(reason),
     spoil: (reason) => meeting.spoil(reason),
+    allocate: (bytes) => memory.take(bytes),
+    release: (bytes) => memory.giveBack(bytes),
     fail: (error) => meeting.fail(error),
     failed: meeting.failed.promise,
     get failure() {
@@ -81,6 +86,26 @@ export function mpiCommunicator(
       meeting.deadline = milliseconds;
     },
   };
+}
+
+/** Memory of the library, which is never freed: what is given back is there for the same size again. */
+class ExchangeMemory {
+  readonly #library: MpiLibrary;
+  readonly #free = new Map<number, Uint8Array<ArrayBuffer>[]>();
+
+  constructor(library: MpiLibrary) {
+    this.#library = library;
+  }
+
+  take(bytes: number): Uint8Array<ArrayBuffer> {
+    if (bytes === 0) return new Uint8Array(0);
+    return this.#free.get(bytes)?.pop() ?? this.#library.allocate(bytes);
+  }
+
+  giveBack(memory: Uint8Array<ArrayBuffer>): void {
+    const { length } = memory;
+    if (length > 0) this.#free.set(length, [...(this.#free.get(length) ?? []), memory]);
+  }
 }
 
 class Meeting {

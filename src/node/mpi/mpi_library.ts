@@ -51,6 +51,12 @@ export interface MpiLibrary {
     into: Uint8Array,
     microseconds: number,
   ): number;
+  /**
+   * Memory that exchanges use where it is, while they last; it is never freed.
+   *
+   * @throws {GroupError} when there is none.
+   */
+  allocate(bytes: number): Uint8Array<ArrayBuffer>;
   /** Comes without a part to the exchange that the others come to, and tells them why. @returns A state. */
   spoil(reason: string, microseconds: number): number;
   /** Looks for some microseconds whether the exchange is done, and fills `into` then. @returns A state. */
@@ -85,7 +91,8 @@ export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
   });
   try {
     const library = koffi.load(path);
-    return bind((declaration) => library.func(declaration));
+    const view = (address: unknown, bytes: number) => koffi.view(address, bytes);
+    return bind((declaration) => library.func(declaration), view);
   } catch (cause) {
     throw new UnsupportedError("ranks over MPI", `${path} cannot be loaded`, { cause });
   }
@@ -100,12 +107,24 @@ function call(one: Callable, text: string, value: number): unknown {
   return one(bytes, bytes.length, value);
 }
 
-function bind(declare: (declaration: string) => Callable): MpiLibrary {
+function toldBy(failingPeer: Callable, state: number): Told {
+  const out = new Int32Array(2);
+  const text = new Uint8Array(TEXT_BYTES);
+  const length = failingPeer(state, out, text) as number;
+  const told = new TextDecoder().decode(text.subarray(0, length));
+  return { rank: out[0]!, isWhole: out[1] === 1, text: told };
+}
+
+function bind(
+  declare: (declaration: string) => Callable,
+  view: (address: unknown, bytes: number) => ArrayBuffer,
+): MpiLibrary {
   const start = declare("int wisp_start()");
   const started = declare("int wisp_started(void *out)");
   const gather = declare(
     "int wisp_gather(void *text, int length, void *part, void *counts, void *into, int slice)",
   );
+  const allocate = declare("void *wisp_allocate(size_t bytes)");
   const spoil = declare("int wisp_spoil(void *text, int length, int slice)");
   const poll = declare("int wisp_poll(void *into, int slice)");
   const progress = declare("int wisp_progress()");
@@ -134,20 +153,16 @@ function bind(declare: (declaration: string) => Callable): MpiLibrary {
     },
     gather: (text, part, counts, into, microseconds) =>
       gather(text, text.length, part, counts, into, microseconds) as number,
+    allocate(bytes) {
+      const address = allocate(bytes);
+      if (address === null) throw new GroupError(`Cannot exchange: no memory for ${bytes} bytes`);
+      return new Uint8Array(view(address, bytes));
+    },
     spoil: (reason, microseconds) => call(spoil, reason, microseconds) as number,
     poll: (into, microseconds) => poll(into, microseconds) as number,
     progress: () => void progress(),
     leave: (text, isWhole) => void call(leave, text, isWhole ? 1 : 0),
-    told(state) {
-      const out = new Int32Array(2);
-      const text = new Uint8Array(TEXT_BYTES);
-      const length = failingPeer(state, out, text) as number;
-      return {
-        rank: out[0]!,
-        isWhole: out[1] === 1,
-        text: new TextDecoder().decode(text.subarray(0, length)),
-      };
-    },
+    told: (state) => toldBy(failingPeer, state),
     missing() {
       const here = new Uint8Array(size);
       arrived(here);

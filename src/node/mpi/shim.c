@@ -3,7 +3,8 @@
  * functions that return at once: they start work, or look for some microseconds whether it is done.
  *
  * All memory that MPI sees is malloc'ed here. What a caller passes is read or written before the call
- * returns, so the garbage collector may move or free it afterwards.
+ * returns, so the garbage collector may move or free it afterwards; but what `wisp_allocate` has given
+ * is used where it is, until the exchange has ended, and never freed.
  *
  * An exchange sends one message to every other rank: what this rank came for, and its bytes behind it
  * where they are few. Many bytes follow in a message of their own. So two ranks that came for
@@ -32,7 +33,7 @@
 #endif
 
 enum { TEXT_MOST = 480, INLINE_MOST = 8192 };
-enum { HEAD_TAG = 1, BODY_TAG = 2, LEAVE_TAG = 3 };
+enum { HEAD_TAG = 1, LEAVE_TAG = 2, BODY_TAGS = 16, BODY_TAG_COUNT = 4096 };
 /* States that calls return; mpi_library.ts has the same. */
 enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6, MOVING = 7 };
 
@@ -78,6 +79,9 @@ static struct {
   int out_length;
   unsigned char *send, *receive;
   size_t send_room, receive_room;
+  /* Where bytes come to, and where many own ones are sent from. */
+  unsigned char *target;
+  const unsigned char *source;
   int32_t *counts;
   size_t *places;
   int failing_peer;
@@ -87,10 +91,36 @@ static struct {
   int spoiled;
 } now = {.left = -1, .spoiled = -1};
 
+/* What wisp_allocate has given, the newest first. */
+static struct region {
+  unsigned char *begin, *end;
+  struct region *next;
+} *regions;
+
 static int64_t microseconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* Memory that exchanges use where it is; its pages are there before the first. */
+void *wisp_allocate(size_t bytes) {
+  struct region *region = malloc(sizeof *region);
+  unsigned char *memory = NULL;
+  if (region == NULL || posix_memalign((void **)&memory, 4096, bytes) != 0) {
+    free(region);
+    return NULL;
+  }
+  memset(memory, 0, bytes);
+  *region = (struct region){memory, memory + bytes, regions};
+  regions = region;
+  return memory;
+}
+
+static int is_allocated(const unsigned char *memory, size_t bytes) {
+  for (const struct region *one = regions; one != NULL; one = one->next)
+    if (memory >= one->begin && memory + bytes <= one->end) return 1;
+  return 0;
 }
 
 /* Ends this process with the one that started it, also where it is stopped by a signal. */
@@ -198,6 +228,12 @@ static uint64_t hash_of(const unsigned char *text, int length) {
   return hash;
 }
 
+/*
+ * Of an exchange and no other near it: a rank that is ahead, as another has come without its part, must
+ * not send what follows its next head into what this one still waits for.
+ */
+static int body_tag(void) { return BODY_TAGS + (int)(now.sequence % BODY_TAG_COUNT); }
+
 static int head_into(unsigned char *out, const unsigned char *text, int length, struct head head) {
   head.sequence = now.sequence;
   head.hash = hash_of(text, length);
@@ -257,7 +293,7 @@ static int take_unread(int peer, uint32_t length) {
   if (length > INT_MAX) return fails(peer, FAILED);
   other->unread = malloc(length);
   if (other->unread == NULL) return fails(mpi.rank, NO_MEMORY);
-  int error = MPI_Irecv(other->unread, length, MPI_BYTE, peer, BODY_TAG, mpi.comm,
+  int error = MPI_Irecv(other->unread, length, MPI_BYTE, peer, body_tag(), mpi.comm,
                         &now.requests[2 * mpi.size + peer]);
   return error == MPI_SUCCESS ? PENDING : fails(peer, FAILED);
 }
@@ -274,7 +310,7 @@ static int take_head(int peer, const MPI_Status *status) {
   if (!agrees(peer)) return fails(peer, DIFFERS);
   if (now.counts[peer] > INLINE_MOST) return now.peers[peer].body_failed ? fails(peer, FAILED) : PENDING;
   if (begin + now.counts[peer] != (size_t)length) return fails(peer, FAILED);
-  memcpy(now.receive + now.places[peer], now.peers[peer].in + begin, now.counts[peer]);
+  memcpy(now.target + now.places[peer], now.peers[peer].in + begin, now.counts[peer]);
   now.peers[peer].body_done = 1;
   return PENDING;
 }
@@ -323,6 +359,7 @@ static int moves(void) {
 
 /* Brings what all ranks have to the caller; many own bytes are where they were sent from. */
 static void deliver(unsigned char *into) {
+  if (now.target != now.receive) return;
   int rank = mpi.rank, last = mpi.size - 1;
   size_t own = now.places[rank], behind = own + now.counts[rank];
   if (now.counts[rank] <= INLINE_MOST) {
@@ -330,7 +367,7 @@ static void deliver(unsigned char *into) {
     return;
   }
   memcpy(into, now.receive, own);
-  memcpy(into + own, now.send, now.counts[rank]);
+  memcpy(into + own, now.source, now.counts[rank]);
   memcpy(into + behind, now.receive + behind, now.places[last] + now.counts[last] - behind);
 }
 
@@ -377,14 +414,14 @@ static int begin(size_t own) {
     int peer = (rank + step) % size;
     error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
     if (error == MPI_SUCCESS && now.counts[peer] > INLINE_MOST)
-      error = MPI_Irecv(now.receive + now.places[peer], now.counts[peer], MPI_BYTE, peer, BODY_TAG,
+      error = MPI_Irecv(now.target + now.places[peer], now.counts[peer], MPI_BYTE, peer, body_tag(),
                         mpi.comm, &bodies[peer]);
   }
   for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
     int peer = (rank + step) % size;
     error = MPI_Isend(now.out, now.out_length, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &sent[peer]);
     if (error == MPI_SUCCESS && own > INLINE_MOST)
-      error = MPI_Isend(now.send, own, MPI_BYTE, peer, BODY_TAG, mpi.comm, &sent_bodies[peer]);
+      error = MPI_Isend(now.source, own, MPI_BYTE, peer, body_tag(), mpi.comm, &sent_bodies[peer]);
   }
   return error == MPI_SUCCESS ? PENDING : fails(rank, FAILED);
 }
@@ -426,17 +463,26 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
   }
   now.spoiled = -1;
   size_t own = counts[rank];
-  if (!has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
-  if (own > INLINE_MOST && !has_room(&now.send, &now.send_room, own)) return NO_MEMORY;
+  int is_direct = is_allocated(into, total), is_sent_direct = is_allocated(part, own);
+  if (!is_direct && !has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
+  if (own > INLINE_MOST && !is_direct && !is_sent_direct &&
+      !has_room(&now.send, &now.send_room, own)) return NO_MEMORY;
+  now.target = is_direct ? into : now.receive;
   now.sequence++;
   uint32_t body = own > INLINE_MOST ? own : 0;
   now.out_length = head_into(now.out, text, text_length, (struct head){.body = body});
+  unsigned char *place = now.target + now.places[rank];
+  if (place != part && (is_direct || own <= INLINE_MOST)) memcpy(place, part, own);
   if (own <= INLINE_MOST) {
-    memcpy(now.receive + now.places[rank], part, own);
     memcpy(now.out + now.out_length, part, own);
     now.out_length += own;
+  } else if (is_sent_direct) {
+    now.source = part;
+  } else if (is_direct) {
+    now.source = place;
   } else {
     memcpy(now.send, part, own);
+    now.source = now.send;
   }
   int state = begin(own);
   return state == PENDING ? wisp_poll(into, slice) : state;
