@@ -32,7 +32,7 @@
 #include <sys/prctl.h>
 #endif
 
-enum { TEXT_MOST = 480, INLINE_MOST = 8192 };
+enum { TEXT_MOST = 480, INLINE_MOST = 8192, SPINS = 32 };
 enum { HEAD_TAG = 1, LEAVE_TAG = 2, BODY_TAGS = 16, BODY_TAG_COUNT = 4096 };
 /* States that calls return; mpi_library.ts has the same. */
 enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6, MOVING = 7 };
@@ -388,7 +388,8 @@ int wisp_poll(unsigned char *into, int slice) {
       if (end == 0) end = time + slice;
       if (time >= end) return moves() ? MOVING : PENDING;
     }
-    sched_yield();
+    /* Ranks that come together are done before the system would have another process run and this again. */
+    if (round >= SPINS) sched_yield();
   }
 }
 
