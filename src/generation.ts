@@ -86,6 +86,11 @@ export interface GenerationRequest extends SharedRequest {
   readonly priority?: number;
   /** Tokens of a chunk, at least 1; the first token comes at once, the last chunk has what is left. Default 1. */
   readonly streamInterval?: number;
+  /**
+   * The replica that answers, of several behind one engine: a whole number less than the model's
+   * `dataParallelSize`. Default: as they are balanced.
+   */
+  readonly dataParallelRank?: number;
 }
 
 /** A text or a conversation to be written as tokens, in exactly one of the two forms. */
@@ -148,6 +153,8 @@ export interface GenerationChunk {
   readonly compilation?: GrammarCompilation;
   /** On the last chunk of a constrained answer: tokens of it that took no step. */
   readonly forcedTokens?: number;
+  /** The replica that answers, where there are several. */
+  readonly dataParallelRank?: number;
   /** On the last chunk, where the engine speculates. */
   readonly speculation?: SpeculationFigures;
   /** Set on the last chunk only. */
@@ -177,6 +184,8 @@ export interface ModelDescription {
   readonly readsImages?: boolean;
   /** Whether prefixes can be stored beyond the engine's life. Default false. */
   readonly storesPrefixes?: boolean;
+  /** Replicas of it behind the engine, which answer different requests. Default 1. */
+  readonly dataParallelSize?: number;
   /** Sampling defaults, those of generation_config.json for one; chat requests start from them. */
   readonly defaults: {
     readonly temperature?: number;
@@ -226,6 +235,8 @@ export interface EngineStatus extends RanksStatus {
   readonly prefixStore?: PrefixStoreStatus;
   /** Names of the arithmetic and the order of sums in each phase; of equal names the bits are equal. */
   readonly numericClasses: { readonly prefill: string; readonly decode: string };
+  /** Of each replica, by its number: what is above is of all together. Absent where there is one. */
+  readonly replicas?: readonly EngineStatus[];
 }
 
 /** 32 hexadecimal digits, as unlikely to repeat as a UUID. */

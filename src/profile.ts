@@ -53,10 +53,15 @@ export interface Spans {
   readonly exchanges: readonly HostSpan[];
 }
 
-/** What another rank than the first did, in the first one's time. */
-export interface RankSpans extends Spans {
-  /** 1 or more. */
+/** What one rank of an engine did. */
+export interface PlacedSpans extends Spans {
   readonly rank: number;
+  /** Whose it is, of several replicas behind one engine. Default 0. */
+  readonly replica?: number;
+}
+
+/** What another rank than the first did, in the first one's time. */
+export interface RankSpans extends PlacedSpans {
   /** Microseconds that the rank's clock may be off beside the first one's; 0 where they have one clock. */
   readonly clockError: number;
 }
@@ -71,7 +76,10 @@ export interface Profile extends Spans {
   readonly kernels: readonly KernelProfile[];
   /** Spans beyond those that a profile keeps, of all ranks; `kernels` counts all of its launches. */
   readonly omittedSpans: number;
-  /** Of a group: those above the first, whose own are above; `kernels` is of the first alone. */
+  /**
+   * Of a group, or of several replicas: those behind the first, whose own are above; `kernels` is of the
+   * first rank of each replica.
+   */
   readonly otherRanks?: readonly RankSpans[];
 }
 
@@ -183,11 +191,12 @@ type Track = keyof typeof TRACKS;
  */
 export function chromeTrace(profile: Profile, options: TraceOptions = {}): ChromeTrace {
   const { rates, steps, omittedSpans, otherRanks = [] } = profile;
-  const all = [profile, ...otherRanks];
+  const all: readonly PlacedSpans[] = [{ ...profile, rank: 0 }, ...otherRanks];
+  const names = processNames(all);
   const clockError = otherRanks.reduce((most, one) => Math.max(most, one.clockError), 0);
   return {
-    traceEvents: all.flatMap((spans, rank) => {
-      return eventsOf(spans, { rank, ranks: all.length, ...options });
+    traceEvents: all.flatMap((spans, number) => {
+      return eventsOf(spans, { number, name: names[number]!, isOne: all.length === 1, ...options });
     }),
     displayTimeUnit: "ms",
     otherData: {
@@ -200,13 +209,32 @@ export function chromeTrace(profile: Profile, options: TraceOptions = {}): Chrom
   };
 }
 
+/** Of replicas and ranks, as far as there are several. */
+function processNames(all: readonly PlacedSpans[]): readonly string[] {
+  const isOfReplicas = all.some(({ replica = 0 }) => replica > 0);
+  const isOfRanks = all.some(({ rank }) => rank > 0);
+  if (!isOfReplicas && !isOfRanks) return ["wisp"];
+  return all.map(({ rank, replica = 0 }) => {
+    const own = isOfRanks ? [`rank ${rank}`] : [];
+    return (isOfReplicas ? [`DP${replica}`, ...own] : own).join(" ");
+  });
+}
+
+/** A process of a trace. */
+interface TraceProcess extends TraceOptions {
+  /** Among the processes of the trace. */
+  readonly number: number;
+  readonly name: string;
+  /** Whether it is the only one. */
+  readonly isOne: boolean;
+}
+
 /** Of one rank: the names of its tracks, and what is on them. */
 function eventsOf(
   { host, launches, exchanges }: Spans,
-  options: TraceOptions & { readonly rank: number; readonly ranks: number },
+  { activities = ["CPU", "GPU"], shapes = true, number, name: own, isOne }: TraceProcess,
 ): readonly TraceEvent[] {
-  const { activities = ["CPU", "GPU"], shapes = true, rank, ranks } = options;
-  const place = (track: Track) => ({ pid: PROCESS + rank, tid: TRACKS[track] });
+  const place = (track: Track) => ({ pid: PROCESS + number, tid: TRACKS[track] });
   const named = (track: Track): TraceEvent => {
     return { name: "thread_name", ph: "M", ts: 0, ...place(track), args: { name: track } };
   };
@@ -214,17 +242,16 @@ function eventsOf(
     spans.map(({ name, start, duration }) => {
       return { name, ph: "X", ...place(track), ts: start, dur: duration };
     });
-  const name = ranks === 1 ? "wisp" : `rank ${rank}`;
-  const process = { ph: "M", ts: 0, pid: PROCESS + rank, tid: 0 } as const;
-  const events: TraceEvent[] = [{ name: "process_name", ...process, args: { name } }];
-  if (ranks > 1) {
-    events.push({ name: "process_sort_index", ...process, args: { sort_index: rank } });
+  const process = { ph: "M", ts: 0, pid: PROCESS + number, tid: 0 } as const;
+  const events: TraceEvent[] = [{ name: "process_name", ...process, args: { name: own } }];
+  if (!isOne) {
+    events.push({ name: "process_sort_index", ...process, args: { sort_index: number } });
   }
   for (const activity of activities) {
     if (activity === "GPU") events.push(named("kernels"));
     else {
       events.push(named("host"));
-      if (ranks > 1) events.push(named("exchanges"));
+      if (!isOne) events.push(named("exchanges"));
     }
   }
   const spans = activities.includes("CPU")

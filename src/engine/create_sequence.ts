@@ -4,6 +4,7 @@
  * @module
  */
 import type { JsonJump } from "../constraint.ts";
+import { InvalidRequestError } from "../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
@@ -86,9 +87,19 @@ export function prepareSequence(
   const { vocabularySize } = context.model;
   const seed = context.nextSeed();
   requireInterval(request.streamInterval);
+  requireOneReplica(request);
   const sampling = resolveSampling(request.sampling ?? {}, { vocabularySize, seed });
   const priority = requirePriority(request.priority);
   return (prompt) => createSequence(request, { ...context, sampling, priority, prompt });
+}
+
+/** @throws {InvalidRequestError} when the request is for another one of several. */
+function requireOneReplica({ dataParallelRank = 0 }: LocalRequest): void {
+  if (dataParallelRank === 0) return;
+  throw new InvalidRequestError(
+    `dataParallelRank must be 0, as there is one replica, got ${dataParallelRank}`,
+    "dataParallelRank",
+  );
 }
 
 interface SequenceParts extends SequenceContext {

@@ -9,9 +9,9 @@ import { exitOnBrokenPipe, runCommand } from "./command.ts";
 import { filterDawnWarnings } from "./device/dawn_warnings.ts";
 import type { StartEngine } from "./serve/start_engine.ts";
 
-const startEngine: StartEngine = async (options, report) => {
+const startEngine: StartEngine = async (options, report, part) => {
   const { startEngine: start } = await import("./serve/start_engine.ts");
-  return start(options, report);
+  return start(options, report, part);
 };
 
 const { stdout, stderr } = process;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { MAX_PROMPT_TEXT, promptText } from "../../src/parallel/balance/prompt_text.ts";
 import { CacheAwarePolicy } from "../../src/router/policy/cache_aware.ts";
 import {
   type Policy,
@@ -6,7 +7,6 @@ import {
   randomPolicy,
   roundRobinPolicy,
 } from "../../src/router/policy/policy.ts";
-import { MAX_PROMPT_TEXT, promptText } from "../../src/router/policy/prompt_text.ts";
 import { CircuitBreaker } from "../../src/router/worker/breaker.ts";
 import { Worker } from "../../src/router/worker/worker.ts";
 

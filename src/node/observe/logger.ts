@@ -27,6 +27,8 @@ export interface LoggerOptions {
   readonly format?: LogFormat;
   /** The rank whose lines they are, where several write one log. Default: none is told. */
   readonly rank?: number;
+  /** The replica whose lines they are, as for ranks. */
+  readonly replica?: number;
 }
 
 export class Logger {
@@ -43,10 +45,16 @@ export class Logger {
     return new Logger({ ...this.#options, rank });
   }
 
+  /** The same log, with lines of a replica. */
+  ofReplica(replica: number): Logger {
+    return new Logger({ ...this.#options, replica });
+  }
+
   /** A terminal on which progress may be drawn. */
   get terminal(): Output | undefined {
-    const { stderr, rank } = this.#options;
-    const draws = !this.#isJson && rank === undefined && this.writes("info");
+    const { stderr, rank, replica } = this.#options;
+    const isWhole = rank === undefined && replica === undefined;
+    const draws = !this.#isJson && isWhole && this.writes("info");
     return stderr.isTTY && draws ? stderr : undefined;
   }
 
@@ -86,13 +94,20 @@ export class Logger {
   }
 
   #named(text: string): string {
-    const { rank } = this.#options;
-    return rank === undefined ? text : `TP${rank} ${text}`;
+    const { rank, replica } = this.#options;
+    const names = [
+      replica === undefined ? "" : `DP${replica} `,
+      rank === undefined ? "" : `TP${rank} `,
+    ];
+    return names.join("") + text;
   }
 
   #json(level: LogLevel, fields: object): string {
-    const { rank } = this.#options;
-    const own = rank === undefined ? {} : { tp_rank: rank };
+    const { rank, replica } = this.#options;
+    const own = {
+      ...(replica !== undefined && { dp_rank: replica }),
+      ...(rank !== undefined && { tp_rank: rank }),
+    };
     return JSON.stringify({ time: new Date().toISOString(), level, ...own, ...fields });
   }
 

@@ -8,7 +8,7 @@
  */
 
 import { Gauge, Registry } from "prom-client";
-import type { GenerationEngine } from "../../generation.ts";
+import type { EngineStatus, GenerationEngine } from "../../generation.ts";
 import type { RankStatus } from "../../ranks_status.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
@@ -32,8 +32,9 @@ export interface PrometheusOptions {
   readonly startTimes?: StartTimes;
 }
 
-/** One engine on one device. */
 const RANK_LABELS = { engine_type: "unified", tp_rank: "0", pp_rank: "0", dp_rank: "0" };
+/** Of what all replicas have together. */
+const ALL = "all";
 
 export class PrometheusMetrics implements MetricsPage {
   readonly #registry = new Registry();
@@ -57,7 +58,31 @@ export class PrometheusMetrics implements MetricsPage {
     request.isMeasured === false ? undefined : new MeasuredRequest(request, this.#requests);
 }
 
-type AddGauge = (name: string, help: string, value: () => number) => void;
+/** @param value Of a replica, by its number, as its status is now. */
+type AddGauge = (
+  name: string,
+  help: string,
+  value: (status: EngineStatus, replica: number) => number,
+) => void;
+
+type Labels = typeof RANK_LABELS;
+
+/** Adds a gauge, whose values are told when they are read. */
+function addGauge(
+  registry: Registry,
+  { name, help }: { readonly name: string; readonly help: string },
+  tell: (set: (labels: Labels, value: number) => void) => void,
+): void {
+  new Gauge({
+    name: `wisp:${name}`,
+    help,
+    labelNames: Object.keys(RANK_LABELS),
+    registers: [registry],
+    collect() {
+      tell((labels, value) => this.set(labels, value));
+    },
+  });
+}
 
 /** In the order of the page. */
 function addGauges(
@@ -66,56 +91,58 @@ function addGauges(
   requests: RequestMetrics,
   times: StartTimes | undefined,
 ): void {
-  const gauge: AddGauge = (name, help, value) => {
-    new Gauge({
-      name: `wisp:${name}`,
-      help,
-      labelNames: Object.keys(RANK_LABELS),
-      registers: [registry],
-      collect() {
-        this.set(RANK_LABELS, value());
-      },
+  const gauge: AddGauge = (name, help, value) =>
+    addGauge(registry, { name, help }, (set) => {
+      for (const [i, status] of replicasOf(engine).entries()) {
+        set({ ...RANK_LABELS, dp_rank: `${i}` }, value(status, i));
+      }
     });
-  };
-  addLoad(gauge, engine, requests);
+  const dp_rank = replicasOf(engine).length > 1 ? ALL : RANK_LABELS.dp_rank;
+  const whole = (name: string, help: string, value: () => number) =>
+    addGauge(registry, { name, help }, (set) => set({ ...RANK_LABELS, dp_rank }, value()));
+  addLoad(gauge, whole, requests);
   addRecent(gauge, requests);
-  addCourse(gauge, engine);
+  addCourse(gauge);
   addMemory(registry, engine);
   if (times === undefined) return;
-  gauge("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
-  gauge("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
+  whole("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
+  whole("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
+}
+
+/** The engine alone, where it has none. */
+function replicasOf(engine: GenerationEngine): readonly EngineStatus[] {
+  const status = engine.status();
+  return status.replicas ?? [status];
 }
 
 /** What the engine has to do now, and how much of the cache that takes. */
-function addLoad(gauge: AddGauge, engine: GenerationEngine, { compiling }: RequestMetrics): void {
-  const status = () => engine.status();
-  gauge("num_running_reqs", "Requests that run.", () => status().runningRequests);
-  gauge("num_queue_reqs", "Requests that wait for a place.", () => status().queuedRequests);
-  gauge("num_grammar_queue_reqs", "Requests that wait for their grammar.", () => compiling.size);
-  gauge("num_used_tokens", "Slots of the KV cache in use.", () => status().usedTokens);
-  gauge("max_total_num_tokens", "Slots of the KV cache.", () => status().totalTokens);
-  gauge("token_usage", "Share of the KV cache's slots in use.", () => {
-    const { usedTokens, totalTokens } = status();
-    return usedTokens / totalTokens;
-  });
+function addLoad(
+  gauge: AddGauge,
+  whole: (name: string, help: string, value: () => number) => void,
+  { compiling }: RequestMetrics,
+): void {
+  gauge("num_running_reqs", "Requests that run.", (status) => status.runningRequests);
+  gauge("num_queue_reqs", "Requests that wait for a place.", (status) => status.queuedRequests);
+  whole("num_grammar_queue_reqs", "Requests that wait for their grammar.", () => compiling.size);
+  gauge("num_used_tokens", "Slots of the KV cache in use.", (status) => status.usedTokens);
+  gauge("max_total_num_tokens", "Slots of the KV cache.", (status) => status.totalTokens);
+  gauge(
+    "token_usage",
+    "Share of the KV cache's slots in use.",
+    ({ usedTokens, totalTokens }) => usedTokens / totalTokens,
+  );
 }
 
 /** What each rank holds on its device. */
 function addMemory(registry: Registry, engine: GenerationEngine): void {
-  const add = (name: string, help: string, pick: (of: Omit<RankStatus, "rank">) => number) => {
-    new Gauge({
-      name: `wisp:${name}`,
-      help,
-      labelNames: Object.keys(RANK_LABELS),
-      registers: [registry],
-      collect() {
-        const status = engine.status();
+  const add = (name: string, help: string, pick: (of: Omit<RankStatus, "rank">) => number) =>
+    addGauge(registry, { name, help }, (set) => {
+      for (const [i, status] of replicasOf(engine).entries()) {
         for (const one of status.ranks ?? [{ ...status, rank: 0 }]) {
-          this.set({ ...RANK_LABELS, tp_rank: `${one.rank}` }, pick(one));
+          set({ ...RANK_LABELS, tp_rank: `${one.rank}`, dp_rank: `${i}` }, pick(one));
         }
-      },
+      }
     });
-  };
   add("weight_bytes", "Bytes of weights on the device.", ({ weightBytes }) => weightBytes);
   add("kv_cache_bytes", "Bytes of the KV cache on the device.", ({ cacheBytes }) => cacheBytes);
 }
@@ -125,58 +152,61 @@ function addRecent(gauge: AddGauge, { recent }: RequestMetrics): void {
   gauge(
     "gen_throughput",
     `Tokens generated a second, over the last ${THROUGHPUT_WINDOW} seconds.`,
-    () => recent.generated.sum / THROUGHPUT_WINDOW,
+    (_, replica) => recent.of(replica).generated.sum / THROUGHPUT_WINDOW,
   );
   gauge(
     "cache_hit_rate",
     `Share of prompt tokens that the cache had, over the last ${HIT_RATE_WINDOW} seconds.`,
-    () => recent.cached.sum / Math.max(recent.prompt.sum, 1),
+    (_, replica) => {
+      const { cached, prompt } = recent.of(replica);
+      return cached.sum / Math.max(prompt.sum, 1);
+    },
   );
   gauge(
     "avg_request_queue_latency",
     `Seconds that requests waited for their first row, on average over the last ${QUEUE_WINDOW} seconds.`,
-    () => recent.queueSeconds.sum / Math.max(recent.begun.sum, 1),
+    (_, replica) => {
+      const { queueSeconds, begun } = recent.of(replica);
+      return queueSeconds.sum / Math.max(begun.sum, 1);
+    },
   );
 }
 
 /** How requests fare beside one another, and what went wrong on the way. */
-function addCourse(gauge: AddGauge, engine: GenerationEngine): void {
-  const status = () => engine.status();
-  gauge("utilization", "Share of the places in use that requests run in.", () => {
-    const { runningRequests, maxRunningRequests } = status();
-    return runningRequests / maxRunningRequests;
-  });
+function addCourse(gauge: AddGauge): void {
+  gauge(
+    "utilization",
+    "Share of the places in use that requests run in.",
+    ({ runningRequests, maxRunningRequests }) => runningRequests / maxRunningRequests,
+  );
   gauge(
     "num_retracted_reqs",
     "Requests that had to give their cache back and wait to be computed again.",
-    () => status().retractedRequests,
+    (status) => status.retractedRequests,
   );
   gauge(
     "total_retracted_reqs",
     "How often requests had to give their cache back.",
-    () => status().retractions,
+    (status) => status.retractions,
   );
   gauge(
     "total_device_recoveries",
     "How often a lost device was replaced.",
-    () => status().recoveries,
+    (status) => status.recoveries,
   );
   gauge(
     "total_group_restarts",
     "How often ranks that are processes were started again.",
-    () => status().restarts ?? 0,
+    (status) => status.restarts ?? 0,
   );
   gauge(
     "engine_asleep",
     "1 while the model has left the device for lack of requests, or is coming back; else 0.",
-    () => (status().sleep === undefined ? 0 : 1),
+    ({ sleep }) => (sleep === undefined ? 0 : 1),
   );
   gauge(
     "spec_accept_length",
     "Tokens that a step of speculative decoding adds to a request, on average; 0 without it.",
-    () => {
-      const { speculation } = status();
-      return speculation === undefined ? 0 : acceptLength(speculation);
-    },
+    ({ speculation }) => (speculation === undefined ? 0 : acceptLength(speculation)),
   );
 }

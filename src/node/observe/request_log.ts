@@ -69,9 +69,10 @@ class LoggedRequest implements RequestObserver {
 
   #figures(): object {
     const { requestId, promptTokens, cachedTokens, completionTokens } = this.#course;
-    const { forcedTokens, timeToFirstToken, throughput, seconds } = this.#course;
+    const { forcedTokens, dataParallelRank, timeToFirstToken, throughput, seconds } = this.#course;
     return {
       rid: requestId ?? this.#request.requestId ?? null,
+      ...(dataParallelRank !== undefined && { dp_rank: dataParallelRank }),
       prompt_tokens: promptTokens,
       cached_tokens: cachedTokens,
       completion_tokens: completionTokens,

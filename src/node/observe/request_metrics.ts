@@ -50,14 +50,27 @@ export function requestMetrics(registry: Registry, tokensHistogram: boolean) {
     ...(tokensHistogram ? lengthHistograms(make) : NO_LENGTHS),
     /** Requests whose constraint is being compiled. */
     compiling: new Set<RequestObserver>(),
-    recent: {
-      generated: new RecentSum(THROUGHPUT_WINDOW),
-      prompt: new RecentSum(HIT_RATE_WINDOW),
-      cached: new RecentSum(HIT_RATE_WINDOW),
-      begun: new RecentSum(QUEUE_WINDOW),
-      queueSeconds: new RecentSum(QUEUE_WINDOW),
-    },
+    recent: new RecentFigures(),
   };
+}
+
+const newSums = () => ({
+  generated: new RecentSum(THROUGHPUT_WINDOW),
+  prompt: new RecentSum(HIT_RATE_WINDOW),
+  cached: new RecentSum(HIT_RATE_WINDOW),
+  begun: new RecentSum(QUEUE_WINDOW),
+  queueSeconds: new RecentSum(QUEUE_WINDOW),
+});
+
+/** What each replica did over the last seconds. */
+class RecentFigures {
+  readonly #sums: ReturnType<typeof newSums>[] = [];
+
+  /** @param replica Default 0: where there are several, chunks name theirs. */
+  of(replica = 0): ReturnType<typeof newSums> {
+    this.#sums[replica] ??= newSums();
+    return this.#sums[replica];
+  }
 }
 
 /** Makes metrics of one registry, which shows them in the order in which they are made. */
@@ -181,11 +194,11 @@ export class MeasuredRequest implements RequestObserver {
     // An abort's chunk may come before the grammar.
     if (chunk.finish?.type !== "abort") metrics.compiling.delete(this);
     if (chunk.compilation !== undefined) this.#countGrammar(chunk.compilation);
-    if (chunk.queueSeconds !== undefined) this.#countWait(chunk.queueSeconds);
+    if (chunk.queueSeconds !== undefined) this.#countWait(chunk, chunk.queueSeconds);
     const { length } = chunk.tokens;
     if (length === 0) return;
     metrics.generationTokens.inc(length);
-    metrics.recent.generated.add(length);
+    metrics.recent.of(chunk.dataParallelRank).generated.add(length);
     if (isFirst) this.#countPrompt(chunk);
     if (isFirst) metrics.timeToFirstToken.observe(seconds * length);
     for (let i = isFirst ? length : 0; i < length; i++) metrics.interTokenLatency.observe(seconds);
@@ -215,20 +228,22 @@ export class MeasuredRequest implements RequestObserver {
     else grammarTime.observe(seconds);
   }
 
-  #countWait(seconds: number): void {
+  #countWait({ dataParallelRank }: GenerationChunk, seconds: number): void {
     const { queueTime, recent } = this.#metrics;
     queueTime.observe(seconds);
-    recent.begun.add(1);
-    recent.queueSeconds.add(seconds);
+    const { begun, queueSeconds } = recent.of(dataParallelRank);
+    begun.add(1);
+    queueSeconds.add(seconds);
   }
 
   /** At its first token: from then on it is known what the cache had. */
-  #countPrompt({ promptTokens, cachedTokens }: GenerationChunk): void {
+  #countPrompt({ promptTokens, cachedTokens, dataParallelRank }: GenerationChunk): void {
     const { promptTokens: all, cachedTokens: cached, recent } = this.#metrics;
     all.inc(promptTokens);
     cached.inc(cachedTokens);
-    recent.prompt.add(promptTokens);
-    recent.cached.add(cachedTokens);
+    const own = recent.of(dataParallelRank);
+    own.prompt.add(promptTokens);
+    own.cached.add(cachedTokens);
   }
 }
 

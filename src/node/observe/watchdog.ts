@@ -22,20 +22,38 @@ export function startWatchdog(
   log: Logger,
   { timeout, period = PERIOD }: WatchdogOptions,
 ): () => void {
-  let told: string | undefined;
-  const timer = setInterval(() => {
-    const problem = problemOf(engine.status(), timeout);
-    if (problem === told) return;
-    told = problem;
-    if (problem === undefined) log.event("warning", "Steps finish again");
-    else log.event("error", problem);
-  }, period);
+  /** What was told of the engine, and of each of its replicas. */
+  const told: (string | undefined)[] = [];
+  const look = () => {
+    const { replicas = [], ...status } = engine.status();
+    for (const [i, one] of [status, ...replicas].entries()) {
+      const problem = problemOf(one, timeout, i > 0);
+      if (problem === told[i]) continue;
+      told[i] = problem;
+      const name = i === 0 ? "" : `DP${i - 1} `;
+      if (problem === undefined) log.event("warning", `${name}Steps finish again`);
+      else log.event("error", name + problem);
+    }
+  };
+  const timer = setInterval(look, period);
   timer.unref();
   return () => clearInterval(timer);
 }
 
-function problemOf({ healthy, stalledFor }: EngineStatus, timeout: number): string | undefined {
-  if (!healthy) return "The engine cannot go on: every request is refused";
+function problemOf(
+  { healthy, recovering, stalledFor }: EngineStatus,
+  timeout: number,
+  isReplica: boolean,
+): string | undefined {
+  if (isReplica && recovering) return undefined;
+  if (!healthy) {
+    return isReplica
+      ? "The replica cannot go on: requests go to others"
+      : "The engine cannot go on: every request is refused";
+  }
   if (stalledFor < timeout) return undefined;
-  return `No step has finished for ${timeout} seconds: the server is not healthy until one does`;
+  const stalled = `No step has finished for ${timeout} seconds`;
+  return isReplica
+    ? `${stalled}: requests go to other replicas until one does`
+    : `${stalled}: the server is not healthy until one does`;
 }

@@ -16,6 +16,7 @@ import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { DEVICE_OPTIONS } from "../ranks/device_options.ts";
 import { EXPERT_OPTIONS, EXPERT_RECORD_OPTIONS } from "../ranks/expert_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
+import { REPLICA_OPTIONS } from "../replicas/replica_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
@@ -241,6 +242,7 @@ export const LAUNCH_OPTIONS = {
   ...ENGINE_OPTIONS,
   ...PARSER_OPTIONS,
   ...GROUP_OPTIONS,
+  ...REPLICA_OPTIONS,
   ...DISAGGREGATION_OPTIONS,
   ...EXPERT_RECORD_OPTIONS,
   ...RESERVED_OPTIONS,

@@ -22,8 +22,17 @@ export function reserved<const T extends Readonly<Record<string, Reserved>>>(row
   return table as { readonly [K in keyof T]: T[K] & OptionRow };
 }
 
-/** Of a command that runs no ranks: those of a server are in `group_options.ts` of `src/node/ranks`. */
+/**
+ * Of a command that runs no ranks: those of a server are in `group_options.ts` of `src/node/ranks` and
+ * `replica_options.ts` of `src/node/replicas`.
+ */
 export const RESERVED_GROUP_OPTIONS = reserved({
+  dpSize: {
+    flags: ["--dp-size", "--dp", "--data-parallel-size"],
+    kind: "integer",
+    neutral: [1],
+    help: "replicas that answer different requests",
+  },
   distInitAddr: {
     flags: ["--dist-init-addr"],
     kind: "string",
@@ -39,12 +48,6 @@ export const RESERVED_GROUP_OPTIONS = reserved({
 });
 
 export const RESERVED_OPTIONS = reserved({
-  dpSize: {
-    flags: ["--dp-size", "--dp", "--data-parallel-size"],
-    kind: "integer",
-    neutral: [1],
-    help: "groups that take different requests",
-  },
   enableDpAttention: {
     flags: ["--enable-dp-attention"],
     kind: "flag",

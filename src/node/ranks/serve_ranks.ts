@@ -13,6 +13,7 @@ import { Logger } from "../observe/logger.ts";
 import type { LaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
 import { defaultModelPath } from "../package_root.ts";
+import { requireUsableReplicas } from "../replicas/replica_options.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
@@ -26,8 +27,14 @@ import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
  * @throws {UnsupportedError} where this machine has no MPI and is one of several.
  */
 export async function serveRanks(options: LaunchOptions, context: CommandContext): Promise<void> {
-  const place = rankPlace(options);
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
+  requireUsableReplicas(options, outer !== undefined);
+  if (options.dpSize > 1) {
+    const { startReplicas } = await import("../replicas/start_replicas.ts");
+    const startEngine = startReplicas(context.startEngine, options);
+    return serveModel(options, { ...context, startEngine });
+  }
+  const place = rankPlace(options);
   if (place === undefined && outer === undefined) return serveModel(options, context);
   const log = new Logger({
     stderr: context.stderr,

@@ -75,7 +75,7 @@ export async function modelOptions(
   options: ModelLaunchOptions,
   { source, opened, choices, draftModel, report }: ModelSetting,
 ): Promise<Omit<EngineOptions, "device">> {
-  const { device, adapter } = opened;
+  const { device, adapter, sharers } = opened;
   const { cacheDtype, tunedKernels: tuned, backends } = choices;
   const tuning = await kernelTuning({
     device,
@@ -91,7 +91,7 @@ export async function modelOptions(
     maxTotalTokens: options.maxTotalTokens,
     pageSize: options.pageSize,
     memFractionStatic: options.memFractionStatic,
-    deviceMemory: options.deviceMemory ?? defaultDeviceMemory(adapter),
+    deviceMemory: Math.floor((options.deviceMemory ?? defaultDeviceMemory(adapter)) / sharers),
     speculation: speculationOf(options),
     draftModel,
     quantization: options.quantization,

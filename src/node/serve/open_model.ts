@@ -76,6 +76,8 @@ export interface ReplaceableDevice extends OpenedDevice {
   readonly places: readonly number[];
   /** Says which rank of this machine has which adapter, where they have numbers. */
   readonly sentences: readonly string[];
+  /** Replicas that have ranks on the same adapters, this one among them. */
+  readonly sharers: number;
   /** Gives the newest of each rank's back. */
   readonly destroy: () => void;
 }
@@ -85,6 +87,9 @@ export interface LocalRanksOf {
   readonly ranks: number;
   /** The one whose device is opened first. */
   readonly rank: number;
+  /** Replicas that have so many ranks each, and the one that these are of. Default: one. */
+  readonly replicas?: number;
+  readonly replica?: number;
 }
 
 type DeviceChoice = Pick<EngineLaunchOptions, "adapter" | "numericClass"> &
@@ -98,19 +103,24 @@ export async function openDeviceFor(
   source: FolderSource,
   options: DeviceChoice,
   report: StartReport,
-  { ranks, rank }: LocalRanksOf = { ranks: 1, rank: 0 },
+  { ranks, rank, replicas = 1, replica = 0 }: LocalRanksOf = { ranks: 1, rank: 0 },
 ): Promise<ReplaceableDevice> {
   const { adapter: wanted, numericClass, baseGpuId, gpuIdStep } = options;
   const driverThreads = await driverThreadsFor(source);
   const subgroupMatrices = numericClass === "mma128";
   const wishes = { driverThreads, subgroupMatrices, ...(wanted && { adapter: wanted }) };
   const isAsked = baseGpuId !== undefined || gpuIdStep !== undefined;
-  const isChosen = isAsked || (ranks > 1 && !(await bestAdapter(wishes)).isCpu);
+  const all = ranks * replicas;
+  const isChosen = isAsked || (all > 1 && !(await bestAdapter(wishes)).isCpu);
   const adapters = isChosen ? await listAdapters(wishes) : [];
-  const numbers: readonly (number | undefined)[] = isChosen
-    ? adaptersOfRanks({ ranks, baseGpuId, gpuIdStep }, adapters)
-    : Array.from({ length: ranks }, () => undefined);
-  const sentences = describePlaces(numbers, adapters);
+  const everyNumber: readonly (number | undefined)[] = isChosen
+    ? adaptersOfRanks({ ranks: all, baseGpuId, gpuIdStep }, adapters)
+    : Array.from({ length: all }, () => undefined);
+  const sentences = describePlaces(everyNumber, adapters);
+  const numbersOf = (one: number) => everyNumber.slice(one * ranks, (one + 1) * ranks);
+  const numbers = numbersOf(replica);
+  const shares = (one: number) => numbersOf(one).some((number) => numbers.includes(number));
+  const sharers = Array.from({ length: replicas }, (_, one) => one).filter(shares).length;
   const first = { ...wishes, number: numbers[rank] };
   const opened = await openDevice(first);
   report.adapter(opened.adapter);
@@ -131,6 +141,7 @@ export async function openDeviceFor(
     // The first rank that has the adapter stands for all of them.
     places: numbers.map((number) => numbers.indexOf(number)),
     sentences,
+    sharers,
   };
 }
 

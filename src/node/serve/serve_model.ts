@@ -41,6 +41,7 @@ import { requireOneKindOfParsers } from "../options/parser_options.ts";
 import { requireConsistent } from "../options/server_options.ts";
 import { packageVersion } from "../package_root.ts";
 import { idleGroupOptions } from "../ranks/group_options.ts";
+import { idleReplicaOptions } from "../replicas/replica_options.ts";
 import { type RunningServer, requireFreeAddress, serve } from "./http.ts";
 import { drainOnSignal, LAST_WORDS } from "./shutdown.ts";
 import { sleepsWhenIdle } from "./sleep_when_idle.ts";
@@ -72,7 +73,8 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   }
   const { stderr, startsProcesses = false } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
-  for (const line of idleGroupOptions(options, startsProcesses)) log.line("info", line);
+  const idle = [...idleGroupOptions(options, startsProcesses), ...idleReplicaOptions(options)];
+  for (const line of idle) log.line("info", line);
   for (const warning of environmentWarnings(process.env, startsProcesses)) {
     log.line("warning", `Warning: ${warning}`);
   }
@@ -284,15 +286,20 @@ function withPreferred<T>(
 }
 
 /**
- * The first request compiles what is left to compile, and shows that the model works.
+ * The first request of each replica compiles what is left to compile, and shows that the model works.
  *
- * @returns Whether it came to its end, which a signal may prevent.
+ * @returns Whether all came to their ends, which a signal may prevent.
  */
 async function warmUp(engine: GenerationEngine): Promise<boolean> {
+  const { contextLength, dataParallelSize = 1 } = engine.model;
   // Token 0 is in every vocabulary, and one token fits into every context.
-  const maxNewTokens = Math.min(WARM_UP_TOKENS, engine.model.contextLength - 1);
+  const maxNewTokens = Math.min(WARM_UP_TOKENS, contextLength - 1);
   const sampling = { maxNewTokens, temperature: 0, ignoreEos: true };
-  let finish: FinishReason | null = null;
-  for await (const chunk of engine.generate({ tokens: [0], sampling })) finish = chunk.finish;
-  return finish !== null && finish.type !== "abort";
+  for (let dataParallelRank = 0; dataParallelRank < dataParallelSize; dataParallelRank++) {
+    let finish: FinishReason | null = null;
+    const request = { tokens: [0], sampling, dataParallelRank };
+    for await (const chunk of engine.generate(request)) finish = chunk.finish;
+    if (finish === null || finish.type === "abort") return false;
+  }
+  return true;
 }

@@ -25,12 +25,9 @@ export function sleepsWhenIdle(
 ): StartedEngine {
   const { sleepIdleSeconds: idleSeconds } = options;
   if (idleSeconds === undefined) return engine;
-  // All that is said at a start was said; what happens later still counts.
-  const { recovery, warnings, step } = report;
-  const quiet = { ...quietReport({ write: () => true }), recovery, warnings, step };
   return new SleepingEngine(engine, {
     idleSeconds,
-    load: () => context.startEngine(options, quiet),
+    load: () => context.startEngine(options, laterReport(report)),
     onSleep: () =>
       log.event(
         "info",
@@ -44,4 +41,18 @@ export function sleepsWhenIdle(
       }),
     onFailure: (error) => log.error(error),
   });
+}
+
+/** All that is said at a start was said; what happens later still counts. */
+function laterReport(report: StartReport): StartReport {
+  const { recovery, warnings, step } = report;
+  return {
+    ...quietReport({ write: () => true }),
+    recovery,
+    warnings,
+    step,
+    ...(report.ofReplica && {
+      ofReplica: (replica: number) => laterReport(report.ofReplica!(replica)),
+    }),
+  };
 }

@@ -31,6 +31,19 @@ export interface SleepOptions {
 /** What of the figures of engines that are gone goes on to be counted. */
 type Counted = Pick<EngineStatus, "recoveries" | "retractions">;
 
+/** What an engine has that is not on the device. */
+const NOTHING = {
+  recovering: false,
+  runningRequests: 0,
+  queuedTokens: 0,
+  usedTokens: 0,
+  cachedTokens: 0,
+  retractedRequests: 0,
+  stalledFor: 0,
+  weightBytes: 0,
+  cacheBytes: 0,
+};
+
 export class SleepingEngine implements StartedEngine {
   readonly model: GenerationEngine["model"];
   readonly profile?: NonNullable<GenerationEngine["profile"]>;
@@ -108,18 +121,17 @@ export class SleepingEngine implements StartedEngine {
   status(): EngineStatus {
     const engine = this.#engine;
     if (engine !== undefined) return this.#with(engine.status());
-    const nothing = { runningRequests: 0, queuedTokens: 0, usedTokens: 0, cachedTokens: 0 };
+    const asleep = {
+      ...NOTHING,
+      healthy: this.#failure === undefined && !this.#isClosed,
+      sleep: this.#waking === undefined ? "asleep" : "waking",
+    } as const;
+    const replicas = this.#last.replicas?.map((one) => ({ ...one, ...asleep, queuedRequests: 0 }));
     return {
       ...this.#with(this.#last),
-      ...nothing,
-      healthy: this.#failure === undefined && !this.#isClosed,
-      recovering: false,
+      ...asleep,
       queuedRequests: this.#waitingCount,
-      retractedRequests: 0,
-      stalledFor: 0,
-      weightBytes: 0,
-      cacheBytes: 0,
-      sleep: this.#waking === undefined ? "asleep" : "waking",
+      ...(replicas && { replicas }),
     };
   }
 

@@ -45,7 +45,20 @@ export interface StartedEngine extends GenerationEngine {
 /** What an engine is started with; a server's says too what it shares with others. */
 export type StartOptions = EngineLaunchOptions & Partial<DisaggregationOptions>;
 
-export type StartEngine = (options: StartOptions, report: StartReport) => Promise<StartedEngine>;
+/** One of several replicas of a model that this process has. */
+export interface ReplicaPart {
+  readonly replica: number;
+  readonly replicas: number;
+  /** That all of them share. */
+  readonly services: Pick<EngineOptions, "grammarService" | "textService">;
+}
+
+/** @param part Default: the only one. */
+export type StartEngine = (
+  options: StartOptions,
+  report: StartReport,
+  part?: ReplicaPart,
+) => Promise<StartedEngine>;
 
 /** What an engine is loaded from, and with. */
 export interface EngineSetting {
@@ -79,7 +92,7 @@ export async function engineSetting(
   };
   const draftModel = await openDraftModel(options);
   const opened = await openDeviceFor(source, options, report, place);
-  if (place.rank === 0) report.sizes(opened.sentences);
+  if (place.rank === 0 && !place.replica) report.sizes(opened.sentences);
   const onPlan = (sizes: StartSizes) => {
     report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
     report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
@@ -93,11 +106,14 @@ export async function engineSetting(
  * @throws As `engineSetting`.
  * @throws {DeviceError} when there is not enough memory.
  */
-export const startEngine: StartEngine = async (options, report) => {
-  const { source, opened, given } = await engineSetting(options, report);
+export const startEngine: StartEngine = async (options, report, part) => {
+  const { services, ...replica } = part ?? {};
+  const place = { ranks: options.tpSize, rank: 0, ...replica };
+  const { source, opened, given } = await engineSetting(options, report, place);
   try {
     const engine: Engine = await Engine.load(source, {
       ...given,
+      ...services,
       device: opened.openNext,
       rankDevices: opened.places,
       onRecovery: (event) => report.recovery(event),

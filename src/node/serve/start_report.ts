@@ -40,6 +40,8 @@ export interface StartReport {
   rebalanced(event: RebalanceEvent): void;
   /** What each step computes, once requests come, and how the engine is after it. */
   readonly step?: ((step: StepReport, status: EngineStatus) => void) | undefined;
+  /** The same of a replica, of several. */
+  ofReplica?(replica: number): StartReport;
 }
 
 const BAR_WIDTH = 30;
@@ -82,6 +84,7 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     recovery: (event) => reportRecovery(log, event),
     rebalanced: (event) => line(describeRebalance(event)),
     step: stepLog && ((step, status) => stepLog.step(step, status)),
+    ofReplica: (replica) => lineReport(log.ofReplica(replica), decodeLogInterval),
   };
 }
 

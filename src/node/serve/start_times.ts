@@ -19,6 +19,9 @@ export class StartTimes {
         if (progress.phase === "weights") this.#seeWeights();
         report.progress(progress);
       },
+      ...(report.ofReplica && {
+        ofReplica: (replica: number) => this.watch(report.ofReplica!(replica)),
+      }),
     };
   }
 

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { leastLoaded, type Worker } from "../worker/worker.ts";
+import { leastLoaded } from "../../parallel/balance/prefix_balance.ts";
+import type { Worker } from "../worker/worker.ts";
 
 export const POLICIES = ["cache_aware", "power_of_two", "random", "round_robin"] as const;
 export type PolicyName = (typeof POLICIES)[number];

@@ -58,8 +58,3 @@ export class Worker {
     this.#othersLoad = Math.max(requests - this.inFlight, 0);
   }
 }
-
-/** The one with the least load; of several the first. */
-export function leastLoaded(workers: readonly Worker[]): Worker {
-  return workers.reduce((least, worker) => (worker.load < least.load ? worker : least));
-}

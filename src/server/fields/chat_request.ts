@@ -28,6 +28,7 @@ import {
 } from "./idle_fields.ts";
 import { readChatLogprobs } from "./logprob_fields.ts";
 import { type ContentOptions, readContent, WrittenImages } from "./message_content.ts";
+import { readDataParallelRank } from "./replica_field.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
   readMaxTokens,
@@ -96,6 +97,7 @@ export async function readChatBody(
   const cacheSalt = readCacheSalt(fields);
   const storePrefix = readStorePrefix(fields, { model });
   const priority = fields.integer("priority");
+  const dataParallelRank = readDataParallelRank(fields, model);
   const stream = fields.boolean("stream") ?? false;
   const streamOptions = readStreamOptions(fields, stream);
   const isMeasured = fields.boolean("log_metrics");
@@ -117,6 +119,7 @@ export async function readChatBody(
     storePrefix,
     isMeasured,
     priority,
+    dataParallelRank,
   });
   const form = "response_format, regex or ebnf";
   const { request, parsing } = conversationRequest(conversation, { forms, form });

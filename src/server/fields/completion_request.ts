@@ -16,6 +16,7 @@ import { readCacheSalt, readStorePrefix } from "./cache_fields.ts";
 import { readName } from "./field_limits.ts";
 import { IDLE_COMPLETION_FIELDS } from "./idle_fields.ts";
 import { type Prompt, readPromptField } from "./prompt_fields.ts";
+import { readDataParallelRank } from "./replica_field.ts";
 import { readSampleCount, requestGroups, withSamples } from "./samples.ts";
 import {
   readMaxTokens,
@@ -60,6 +61,7 @@ export function readCompletionBody(body: unknown, context: ServerContext): Compl
     storePrefix: readStorePrefix(fields, { model }),
     isMeasured: fields.boolean("log_metrics"),
     priority: fields.integer("priority"),
+    dataParallelRank: readDataParallelRank(fields, model),
   };
   const rid = readName(fields, "rid");
   if (rid === "") throw new InvalidRequestError("rid cannot be empty", "rid");

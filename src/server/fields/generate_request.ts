@@ -15,6 +15,7 @@ import { IDLE_GENERATE_FIELDS } from "./idle_fields.ts";
 import { readImageData } from "./image_fields.ts";
 import { readLogprobs } from "./logprob_fields.ts";
 import { readPrompts } from "./prompt_fields.ts";
+import { readDataParallelRank } from "./replica_field.ts";
 import { refuseLists, requestGroups, withSamples } from "./samples.ts";
 import { readSamplingParams, type SampledPrompt } from "./sampling_fields.ts";
 
@@ -53,6 +54,7 @@ export async function readGenerateBody(
   const storePrefix = readStorePrefix(fields, { model, hasTokens });
   const isMeasured = fields.boolean("log_metrics");
   const priority = fields.integer("priority");
+  const dataParallelRank = readDataParallelRank(fields, model);
   const stream = fields.boolean("stream") ?? false;
   fields.end();
   const requests = prompts.map((prompt, i) =>
@@ -67,6 +69,7 @@ export async function readGenerateBody(
       storePrefix,
       isMeasured,
       priority,
+      dataParallelRank,
     }),
   );
   const rid = fields.value("rid");

@@ -72,11 +72,9 @@ const DEPLOYMENT_FIELDS: IdleFields = {
   bootstrap_port: NOTHING,
   bootstrap_room: NOTHING,
   custom_logit_processor: NOTHING,
-  data_parallel_rank: [0],
   lora_path: each(""),
   return_hidden_states: each(false),
   return_routed_experts: each(false),
-  routed_dp_rank: [0],
   session_params: isEmpty,
 };
 

@@ -13,6 +13,8 @@ export class RequestCourse {
   completionTokens = 0;
   /** Of them those that took no step, once a constrained answer has ended. */
   forcedTokens: number | undefined;
+  /** The replica that answers, where there are several. */
+  dataParallelRank: number | undefined;
   /** From the request to its first token. */
   timeToFirstToken: number | undefined;
   readonly #startedAt = performance.now();
@@ -42,6 +44,7 @@ export class RequestCourse {
     cachedTokens,
     completionTokens,
     forcedTokens,
+    dataParallelRank,
     tokens,
   }: GenerationChunk): number {
     this.requestId = requestId;
@@ -49,6 +52,7 @@ export class RequestCourse {
     this.cachedTokens = cachedTokens;
     this.completionTokens = completionTokens;
     this.forcedTokens = forcedTokens;
+    this.dataParallelRank = dataParallelRank;
     if (tokens.length === 0) return 0;
     const now = performance.now();
     const seconds = (now - this.#lastAt) / 1000;

@@ -118,7 +118,7 @@ class Completion {
 
   #metaInfo(): object {
     const { requestId, promptTokens, completionTokens, cachedTokens, finish } = this.#last!;
-    const { speculation, forcedTokens, imageTokens } = this.#last!;
+    const { speculation, forcedTokens, imageTokens, dataParallelRank } = this.#last!;
     const metaInfo = {
       id: requestId,
       finish_reason: finish === null ? null : wireFinishReason(finish),
@@ -128,6 +128,7 @@ class Completion {
       completion_tokens: completionTokens,
       cached_tokens: cachedTokens,
       ...(imageTokens !== undefined && { image_tokens: imageTokens }),
+      ...(dataParallelRank !== undefined && { dp_rank: dataParallelRank }),
     };
     if (finish === null) return metaInfo;
     const latency = { e2e_latency: (performance.now() - this.#startTime) / 1000 };

@@ -42,82 +42,102 @@ function wireDefaults({ temperature, topP, topK, maxNewTokens }: SamplingParams)
 }
 
 /** `GET /get_server_info`: the options of the start, and the engine as it is now. */
-export function serverInfo({
-  engine,
-  rate,
-  description,
-  lifecycle,
-  role,
-}: ServerContext): Response {
+export function serverInfo(context: ServerContext): Response {
+  const { engine, description, lifecycle, role } = context;
   const status = engine.status();
-  const { prefixStore, speculation } = status;
-  const gigabytes = (bytes: number) => Math.round((100 * bytes) / 2 ** 30) / 100;
-  const { contextLength } = engine.model;
   return Response.json({
     ...description,
     status: lifecycle(),
-    max_total_num_tokens: status.totalTokens,
-    max_req_input_len: contextLength - 1,
+    // One request can have no more.
+    max_total_num_tokens: (status.replicas?.[0] ?? status).totalTokens,
+    max_req_input_len: engine.model.contextLength - 1,
     ...(role && { disaggregation: role.counts() }),
-    internal_states: [
-      {
-        healthy: status.healthy,
-        recovering: status.recovering,
-        ...(status.sleep && { sleep: status.sleep }),
-        num_running_reqs: status.runningRequests,
-        num_waiting_reqs: status.queuedRequests,
-        num_used_tokens: status.usedTokens,
-        num_cached_tokens: status.cachedTokens,
-        num_retractions: status.retractions,
-        num_recoveries: status.recoveries,
-        ...(status.restarts !== undefined && { num_restarts: status.restarts }),
-        last_gen_throughput: rate.tokensPerSecond,
-        ...(speculation &&
-          speculation.verifySteps > 0 && { avg_spec_accept_length: acceptLength(speculation) }),
-        memory_usage: {
-          weight: gigabytes(status.weightBytes),
-          kvcache: gigabytes(status.cacheBytes),
-          // As they are, for models whose gigabytes are a fraction.
-          weight_bytes: status.weightBytes,
-          kvcache_bytes: status.cacheBytes,
-          token_capacity: status.totalTokens,
-          // Recorded launches are no memory of the device.
-          graph: 0,
-        },
-        ...(status.ranks && { ranks: status.ranks.map((rank) => wireRank(rank, status)) }),
-        ...(prefixStore && {
-          prefix_store: {
-            size: gigabytes(prefixStore.bytes),
-            num_stored_tokens: prefixStore.storedTokens,
-            num_restored_tokens: prefixStore.restoredTokens,
-          },
-        }),
-        load: status.usedTokens + status.queuedTokens,
-        batch_invariant: status.batchInvariant,
-        numeric_classes: status.numericClasses,
-      },
+    internal_states: status.replicas?.map((one, i) => wireState(one, context, i)) ?? [
+      wireState(status, context),
     ],
   });
 }
+
+/** An engine as it is; one of several has a number. */
+function wireState(status: EngineStatus, { rate }: ServerContext, replica?: number): object {
+  const { prefixStore, speculation } = status;
+  return {
+    ...wireNumber(replica),
+    healthy: status.healthy,
+    recovering: status.recovering,
+    ...(status.sleep && { sleep: status.sleep }),
+    num_running_reqs: status.runningRequests,
+    num_waiting_reqs: status.queuedRequests,
+    num_used_tokens: status.usedTokens,
+    num_cached_tokens: status.cachedTokens,
+    num_retractions: status.retractions,
+    num_recoveries: status.recoveries,
+    ...(status.restarts !== undefined && { num_restarts: status.restarts }),
+    last_gen_throughput: rate.tokensPerSecond(replica),
+    ...(speculation &&
+      speculation.verifySteps > 0 && { avg_spec_accept_length: acceptLength(speculation) }),
+    memory_usage: wireMemory(status),
+    ...(status.ranks && { ranks: status.ranks.map((rank) => wireRank(rank, status)) }),
+    ...(prefixStore && {
+      prefix_store: {
+        size: gigabytes(prefixStore.bytes),
+        num_stored_tokens: prefixStore.storedTokens,
+        num_restored_tokens: prefixStore.restoredTokens,
+      },
+    }),
+    load: loadOf(status),
+    batch_invariant: status.batchInvariant,
+    numeric_classes: status.numericClasses,
+  };
+}
+
+function wireMemory({ weightBytes, cacheBytes, totalTokens }: EngineStatus): object {
+  return {
+    weight: gigabytes(weightBytes),
+    kvcache: gigabytes(cacheBytes),
+    // As they are, for models whose gigabytes are a fraction.
+    weight_bytes: weightBytes,
+    kvcache_bytes: cacheBytes,
+    token_capacity: totalTokens,
+    // Recorded launches are no memory of the device.
+    graph: 0,
+  };
+}
+
+const gigabytes = (bytes: number): number => Math.round((100 * bytes) / 2 ** 30) / 100;
+
+const loadOf = ({ usedTokens, queuedTokens }: EngineStatus): number => usedTokens + queuedTokens;
+
+const wireNumber = (replica: number | undefined): object =>
+  replica === undefined ? {} : { dp_rank: replica };
 
 /** All ranks of a model work on all of its requests. */
 function wireRank({ rank, weightBytes, cacheBytes }: RankStatus, status: EngineStatus) {
   return {
     tp_rank: rank,
-    load: status.usedTokens + status.queuedTokens,
+    load: loadOf(status),
     memory_usage: { weight_bytes: weightBytes, kvcache_bytes: cacheBytes },
   };
 }
 
 /** `GET /get_load`: tokens that are held or wait, for a router that shares requests out. */
 export function loadInfo({ engine }: ServerContext): Response {
-  const { runningRequests, queuedRequests, usedTokens, queuedTokens, ranks } = engine.status();
-  const load = usedTokens + queuedTokens;
+  const { replicas, ...status } = engine.status();
   return Response.json({
+    ...wireLoad(status),
+    ...(replicas && { loads: replicas.map((one, i) => wireLoad(one, i)) }),
+  });
+}
+
+function wireLoad(status: EngineStatus, replica?: number): object {
+  const { runningRequests, queuedRequests, usedTokens, ranks } = status;
+  const load = loadOf(status);
+  return {
+    ...wireNumber(replica),
     load,
     ...(ranks && { ranks: ranks.map(({ rank }) => ({ tp_rank: rank, load })) }),
     num_reqs: runningRequests + queuedRequests,
     num_waiting_reqs: queuedRequests,
     num_tokens: usedTokens,
-  });
+  };
 }

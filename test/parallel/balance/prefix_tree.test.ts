@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { PrefixTree, unitsOf } from "../../src/router/policy/prefix_tree.ts";
+import { PrefixTree, unitsOf } from "../../../src/parallel/balance/prefix_tree.ts";
 
 /** UTF-16 units that a mark counts for beside its text. */
 const MARK = 128;

@@ -1,0 +1,84 @@
+/**
+ * Options of servers with several replicas of a model.
+ *
+ * @module
+ */
+import { LOAD_BALANCE_METHODS } from "../../parallel/replicas/load_balance.ts";
+import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
+import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
+import { GROUP_OPTIONS } from "../ranks/group_options.ts";
+
+const { group } = GROUP_OPTIONS.nnodes;
+/** More than any machine has adapters for. */
+const MOST_REPLICAS = 64;
+
+export const REPLICA_OPTIONS = {
+  dpSize: {
+    flags: ["--dp-size", "--dp", "--data-parallel-size"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    max: MOST_REPLICAS,
+    default: 1,
+    help:
+      "replicas of the model that answer different requests, each with --tp-size ranks, weights, a cache " +
+      "and batches of its own, all in this process; those that share an adapter share its memory out",
+    group,
+  },
+  loadBalanceMethod: {
+    flags: ["--load-balance-method"],
+    kind: "string",
+    choices: LOAD_BALANCE_METHODS,
+    defaultText: "round_robin",
+    help:
+      "which replica a request goes to: one after the other, the one with the fewest requests, the one " +
+      "with the fewest tokens in its cache and queue, or the one that was sent what begins like the prompt",
+    group,
+  },
+} as const satisfies OptionTable;
+
+export type ReplicaOptions = OptionValues<typeof REPLICA_OPTIONS>;
+
+const [DP_SIZE] = REPLICA_OPTIONS.dpSize.flags;
+
+type Others = OptionValues<
+  Pick<typeof GROUP_OPTIONS, "nnodes" | "nodeRank" | "distInitAddr"> &
+    Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
+>;
+
+/**
+ * @param isOuter Whether a launcher of another program has started this process, beside others.
+ * @throws {OptionError} naming what several replicas do not go with.
+ */
+export function requireUsableReplicas(
+  options: Pick<ReplicaOptions, "dpSize"> & Others,
+  isOuter = false,
+): void {
+  const { dpSize, disaggregationMode } = options;
+  if (dpSize === 1) return;
+  const refuse = (what: string, problem: string): never => {
+    throw new OptionError(
+      `Cannot use option ${DP_SIZE} ${dpSize} together with ${what}: ${problem}`,
+    );
+  };
+  const oneProcess = "all replicas and their ranks are in one process";
+  for (const key of ["nnodes", "nodeRank", "distInitAddr"] as const) {
+    if (options[key] !== undefined) refuse(GROUP_OPTIONS[key].flags[0], oneProcess);
+  }
+  if (isOuter) refuse(`a launcher of ranks such as mpiexec`, oneProcess);
+  if (disaggregationMode !== "null") {
+    const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
+    const problem = "the other server would have to know the replica that a prompt is in";
+    refuse(`${flag} ${disaggregationMode}`, problem);
+  }
+}
+
+/** A line for an option that is given and changes nothing, as no replica is chosen. */
+export function idleReplicaOptions({
+  dpSize,
+  loadBalanceMethod,
+}: ReplicaOptions): readonly string[] {
+  if (dpSize > 1 || loadBalanceMethod === undefined) return [];
+  const [flag] = REPLICA_OPTIONS.loadBalanceMethod.flags;
+  return [`Option ${flag} changes nothing: there is one replica`];
+}

@@ -1,0 +1,59 @@
+/**
+ * Starts several replicas of a model in this process, one after the other.
+ *
+ * @module
+ */
+import { ReplicatedEngine } from "../../parallel/replicas/replicated_engine.ts";
+import type { StartEngine, StartedEngine, StartOptions } from "../serve/start_engine.ts";
+import type { StartReport } from "../serve/start_report.ts";
+import type { ReplicaOptions } from "./replica_options.ts";
+import { sharedServices } from "./shared_services.ts";
+
+/**
+ * @param start Starts one of them.
+ * @returns What starts as many as options ask for; where one does not start, none is left.
+ */
+export function startReplicas(
+  start: StartEngine,
+  { dpSize, loadBalanceMethod }: ReplicaOptions,
+): StartEngine {
+  return async (options, report) => {
+    const services = sharedServices();
+    const engines: StartedEngine[] = [];
+    try {
+      for (let replica = 0; replica < dpSize; replica++) {
+        const part = { replica, replicas: dpSize, services };
+        engines.push(await start(optionsOf(options, replica), reportOf(report, replica), part));
+      }
+      const engine = new ReplicatedEngine(engines, { loadBalanceMethod });
+      report.sizes([
+        `Replicas: ${dpSize} answer different requests, each with weights and a cache of its own; ` +
+          `they are chosen by ${loadBalanceMethod ?? "round_robin"}`,
+      ]);
+      return Object.assign(engine, { freeDevice: () => freeDevices(engines) });
+    } catch (error) {
+      await Promise.allSettled(engines.map((engine) => engine.close()));
+      freeDevices(engines);
+      throw error;
+    }
+  };
+}
+
+function freeDevices(engines: readonly StartedEngine[]): void {
+  for (const engine of engines) engine.freeDevice?.();
+}
+
+/** Requests without a seed draw different answers on different replicas. */
+function optionsOf(options: StartOptions, replica: number): StartOptions {
+  const { randomSeed } = options;
+  if (randomSeed === undefined) return options;
+  return { ...options, randomSeed: (randomSeed + replica) % 2 ** 32 };
+}
+
+/** What is the same of all replicas is said once. */
+function reportOf(report: StartReport, replica: number): StartReport {
+  const own = report.ofReplica?.(replica) ?? report;
+  const { model, attention, family } = report;
+  if (replica === 0) return { ...own, model, attention, family };
+  return { ...own, model: () => {}, attention: () => {}, family: () => {} };
+}
