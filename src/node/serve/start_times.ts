@@ -8,19 +8,19 @@ import type { StartReport } from "./start_report.ts";
 export class StartTimes {
   readonly #begunAt = performance.now();
   #endedAt: number | undefined;
-  /** When the first and the newest weights came. */
-  #weights: { readonly from: number; readonly to: number } | undefined;
+  /** When the first and the newest weights of each replica came. */
+  readonly #weights = new Map<number, { readonly from: number; readonly to: number }>();
 
   /** The same report, which also tells the times here. */
-  watch(report: StartReport): StartReport {
+  watch(report: StartReport, replica = 0): StartReport {
     return {
       ...report,
       progress: (progress) => {
-        if (progress.phase === "weights") this.#seeWeights();
+        if (progress.phase === "weights") this.#seeWeights(replica);
         report.progress(progress);
       },
       ...(report.ofReplica && {
-        ofReplica: (replica: number) => this.watch(report.ofReplica!(replica)),
+        ofReplica: (one: number) => this.watch(report.ofReplica!(one), one),
       }),
     };
   }
@@ -37,11 +37,12 @@ export class StartTimes {
 
   /** Of weights, without what comes before and behind them. */
   get weightSeconds(): number {
-    return this.#weights === undefined ? 0 : (this.#weights.to - this.#weights.from) / 1000;
+    const times = [...this.#weights.values()];
+    return times.reduce((sum, { from, to }) => sum + to - from, 0) / 1000;
   }
 
-  #seeWeights(): void {
+  #seeWeights(replica: number): void {
     const now = performance.now();
-    this.#weights = { from: this.#weights?.from ?? now, to: now };
+    this.#weights.set(replica, { from: this.#weights.get(replica)?.from ?? now, to: now });
   }
 }

@@ -17,7 +17,8 @@ export function readDataParallelRank(
 ): number | undefined {
   const [older, newer] = NAMES.map((name) => {
     const value = fields.integer(name);
-    const refuse = (problem: string) => new InvalidRequestError(`${name} ${problem}`, name);
+    const refuse = (problem: string) =>
+      new InvalidRequestError(`Cannot use ${name}: ${name} ${problem}`, name);
     if (value !== undefined && value < 0) throw refuse("must be non-negative");
     if (value === undefined || value < dataParallelSize) return value;
     throw refuse(`must be less than dp_size: ${dataParallelSize}`);

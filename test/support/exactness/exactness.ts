@@ -12,6 +12,7 @@ import type { FinishReason, GenerationRequest } from "../../../src/generation.ts
 import { Plan } from "../../../src/gpu/plan.ts";
 import type { Step } from "../../../src/layers/batch.ts";
 import type { PromptLogprobs, TokenLogprobs } from "../../../src/logprobs.ts";
+import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import type { StepCosts } from "../../../src/speculation/step_costs.ts";
 import { StepWatch } from "../engines/watch_steps.ts";
@@ -113,6 +114,8 @@ export interface Run {
   readonly apart?: Partial<EngineOptions>;
   /** Has the number of drafts follow these costs of steps, up to three. */
   readonly costs?: StepCosts;
+  /** So many engines share the requests out. Default: one has them all. */
+  readonly replicas?: number;
 }
 
 /** What a run did, and what came out of it. */
@@ -131,6 +134,8 @@ export interface Outcome {
   readonly entering: readonly boolean[];
   /** Of engines that share requests, once all are answered: what is left of rooms and pages. */
   readonly left: readonly number[];
+  /** Replicas that have answered. */
+  readonly answeredBy: ReadonlySet<number | undefined>;
   /** How often pages were brought to host memory, and back. */
   readonly saves: number;
   readonly restores: number;
@@ -233,6 +238,7 @@ export class Exactness {
     drafts,
     apart: prefillOptions,
     costs,
+    replicas = 1,
   }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
     const adaptive = costs === undefined ? "auto" : "on";
@@ -245,9 +251,13 @@ export class Exactness {
       this.model.open({ maxTotalTokens: 4096, ...speculates, ...options, ...more });
     const travels = { transfersPages: true };
     const engine =
-      prefillOptions === undefined
-        ? await open({})
-        : apart(await open({ ...travels, ...prefillOptions }), await open(travels));
+      prefillOptions !== undefined
+        ? apart(await open({ ...travels, ...prefillOptions }), await open(travels))
+        : replicas > 1
+          ? new ReplicatedEngine(
+              await Promise.all(Array.from({ length: replicas }, () => open({}))),
+            )
+          : await open({});
     const readsFirst = this.model.probes !== undefined && !alone && !prefillOptions;
     if (readsFirst && (requests > 0 || !twice)) await this.#readImages(engine);
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
@@ -255,8 +265,10 @@ export class Exactness {
     const { keptRows, entering, plans } = watchPlans();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
+    const answeredBy = new Set<number | undefined>();
     const probe = async (request: Probe) => {
-      const { cachedTokens: cached, ...answer } = await ask(engine, request);
+      const { cachedTokens: cached, replica, ...answer } = await ask(engine, request);
+      answeredBy.add(replica);
       answers[request.requestId] = [...(answers[request.requestId] ?? []), answer];
       cachedTokens[request.requestId] = cached;
     };
@@ -285,7 +297,7 @@ export class Exactness {
       ]);
     }
     const ranks = plans.size;
-    const made = { watch, retractions, keptRows, entering, ranks, left };
+    const made = { watch, retractions, keptRows, entering, ranks, left, answeredBy };
     return { answers, cachedTokens, ...made, ...moves };
   }
 }
@@ -332,16 +344,18 @@ function watchPlans() {
 }
 
 async function ask(
-  engine: Engine | Apart,
+  engine: Engine | Apart | ReplicatedEngine,
   request: GenerationRequest,
-): Promise<Answer & { readonly cachedTokens: number }> {
+): Promise<Answer & { readonly cachedTokens: number; readonly replica: number | undefined }> {
   let text = "";
   const tokens: number[] = [];
   const logprobs: TokenLogprobs[] = [];
   let promptLogprobs: readonly PromptLogprobs[] | undefined;
   let finish: FinishReason | null = null;
   let cachedTokens = 0;
+  let replica: number | undefined;
   for await (const chunk of engine.generate(request)) {
+    replica = chunk.dataParallelRank;
     text += chunk.text;
     tokens.push(...chunk.tokens);
     logprobs.push(...(chunk.logprobs ?? []));
@@ -349,5 +363,5 @@ async function ask(
     finish = chunk.finish;
     cachedTokens = chunk.cachedTokens;
   }
-  return { text, tokens, logprobs, promptLogprobs, finish, cachedTokens };
+  return { text, tokens, logprobs, promptLogprobs, finish, cachedTokens, replica };
 }

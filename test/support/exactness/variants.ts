@@ -5,6 +5,8 @@
  */
 import { expect } from "vitest";
 import { PLAIN_TUNING } from "../../../src/gpu/tuning.ts";
+import { fullTest } from "../devices/gpu.ts";
+import type { Outcome } from "./exactness.ts";
 import { LONGEST, SHORT } from "./models.ts";
 import {
   besideAll,
@@ -20,6 +22,24 @@ import { crowded, HOST, SHARES_READS, TIGHT, type Variant } from "./variant.ts";
 
 /** Several workgroups have queries of one key head. */
 const ONE_HEAD = { ...PLAIN_TUNING, attention: { ...PLAIN_TUNING.attention!, rowHeads: 1 } };
+
+const onBoth = (one: Outcome) => {
+  expect(one.answeredBy).toEqual(new Set([0, 1]));
+  expect(together(one)).toBe(16);
+  isCached(one);
+};
+const ON_FOUR_RANKS: Variant = {
+  name: "32 at once, on two replicas with two ranks each",
+  requests: 32,
+  twice: true,
+  replicas: 2,
+  options: { tensorParallelSize: 2 },
+  proof: (one) => {
+    expect(one.ranks).toBe(4);
+    onBoth(one);
+  },
+};
+
 export const VARIANTS: readonly Variant[] = [
   {
     name: "one by one, steps overlap",
@@ -127,6 +147,14 @@ export const VARIANTS: readonly Variant[] = [
       isCached(one);
     },
   },
+  {
+    name: "32 at once, on two replicas by turns",
+    requests: 32,
+    twice: true,
+    replicas: 2,
+    proof: onBoth,
+  },
+  ...(fullTest ? [ON_FOUR_RANKS] : []),
   {
     name: "everything at once",
     requests: 10,

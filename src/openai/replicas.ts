@@ -1,0 +1,31 @@
+/**
+ * Several engines with the same model as users of the library have them: as one.
+ *
+ * @module
+ */
+import type { GenerationEngine } from "../generation.ts";
+import type { ReplicasOptions } from "../parallel/replicas/replicated_engine.ts";
+import type { OpenaiChat } from "../server/openai_chat.ts";
+import { lazyChat } from "./lazy_chat.ts";
+
+export interface Replicas extends GenerationEngine {
+  /** As OpenAI's client has it: `engine.chat.completions.create({ messages })`. */
+  readonly chat: OpenaiChat;
+}
+
+/**
+ * Joins engines with the same model into one, which shares requests out among them. An answer does not
+ * depend on where it is made. An engine that has failed gets no more requests, one whose device is being
+ * replaced, or whose steps do not finish, none meanwhile.
+ *
+ * @param engines Loaded with the same options, each on a device of its own; closed with what this gives.
+ * @throws {InvalidRequestError} when there are none, they differ, or an option is out of range.
+ */
+export async function joinReplicas(
+  engines: readonly GenerationEngine[],
+  options?: ReplicasOptions,
+): Promise<Replicas> {
+  const { ReplicatedEngine } = await import("../parallel/replicas/replicated_engine.ts");
+  const joined = new ReplicatedEngine(engines, options);
+  return Object.assign(joined, { chat: lazyChat(joined) });
+}
