@@ -44,8 +44,8 @@ export class ReplicaStream implements AsyncIterableIterator<GenerationChunk, und
       const { replica, sent, chunks } = this.#answer;
       const result = await chunks.next();
       if (result.done) return this.#end();
-      sent.accept();
-      if (result.value.finish !== null) this.#end();
+      if (result.value.finish === null) sent.accept();
+      else sent.end();
       return { done: false, value: { ...result.value, dataParallelRank: replica.number } };
     } catch (error) {
       this.#end();
