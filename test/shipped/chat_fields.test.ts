@@ -1,6 +1,6 @@
 /** Every field of chats with the installed server and the embedded model, and every field of answers. */
 import { describe, expect, test } from "vitest";
-import { type Chat, chat, events, server, WEATHER, withServer } from "./support/server.ts";
+import { type Chat, chat, events, refused, server, WEATHER, withServer } from "./support/server.ts";
 
 withServer();
 
@@ -46,6 +46,14 @@ const CHAT_FIELDS: Readonly<Record<string, () => Promise<unknown>>> = {
     const [call] = message.tool_calls!;
     expect([call!.type, call!.function.name]).toEqual(["function", "get_weather"]);
     expect(JSON.parse(call!.function.arguments)).toHaveProperty("city");
+  },
+  data_parallel_rank: async () => {
+    await chat({ data_parallel_rank: 0, max_tokens: 1 });
+    await refused(
+      "/v1/chat/completions",
+      { messages: [{ role: "user", content: "a" }], data_parallel_rank: 1 },
+      "data_parallel_rank",
+    );
   },
   rid: async () => {
     expect((await chat({ rid: "chat-1", max_tokens: 1 })).id).toBe("chat-1");

@@ -55,6 +55,10 @@ const GENERATE_FIELDS: Readonly<Record<string, () => Promise<unknown>>> = {
     const answers = await batch({ text: ["a", "b"], sampling_params: list });
     expect(answers.map(({ output_ids }) => output_ids.length)).toEqual([1, 2]);
   },
+  data_parallel_rank: async () => {
+    await generate({ text: "a", data_parallel_rank: 0 });
+    await refused("/generate", { text: "a", data_parallel_rank: 1 }, "data_parallel_rank");
+  },
   rid: async () => {
     expect((await generate({ text: "a", rid: "mine" })).meta_info.id).toBe("mine");
     const two = await batch({ text: ["a", "b"], rid: ["x", "y"] });

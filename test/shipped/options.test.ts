@@ -18,6 +18,7 @@ import { expertTests } from "./support/expert_options.ts";
 import { jsonTests } from "./support/json_options.ts";
 import { hasPage, reasoningOf } from "./support/option_effects.ts";
 import { firstArguments, secondArguments } from "./support/option_servers.ts";
+import { rankTests } from "./support/rank_options.ts";
 import type { Answer } from "./support/server.ts";
 import { speculationTests } from "./support/speculation_options.ts";
 import { leavesAnswersUnread } from "./support/unread_answer.ts";
@@ -317,13 +318,9 @@ const EFFECTS: Readonly<Record<string, () => Promise<void> | void>> = {
       ...["--speculative-draft-model-revision", "v2"],
     ),
   ...speculationTests(() => second),
-  tpSize: () => echoed(second, "tp_size", 2),
+  ...rankTests(() => second),
   ...disaggregationTests(() => second, refusedAtStart),
   ...expertTests(() => second, refusedAtStart),
-  nnodes: () => second.sees(/Ranks: (2 share the model over MPI|one process has all of them)/),
-  nodeRank: () => echoed(second, "node_rank", 0),
-  restart: () => echoed(second, "restart", true),
-  distInitAddr: () => second.sees(/Option --dist-init-addr changes nothing: one machine/),
   adapter: () => {
     const name = adapterName() === "lavapipe" ? /Adapter: llvmpipe/ : /Adapter: SwiftShader/i;
     expect(first.output()).toMatch(name);

@@ -3,14 +3,16 @@
  *
  * @module
  */
-import type { EngineOptions } from "../../engine/engine_options.ts";
-import type { GrammarService } from "../../engine/grammar/grammar_service.ts";
-import type { TextService } from "../../engine/text/text_service.ts";
+import type { CreateGrammarService, GrammarService } from "../../engine/grammar/grammar_service.ts";
+import type { CreateTextService, TextService } from "../../engine/text/text_service.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
 
 /** Of one model: what makes the services is asked once. */
-export type SharedServices = Required<Pick<EngineOptions, "grammarService" | "textService">>;
+export interface SharedServices {
+  readonly grammarService: CreateGrammarService;
+  readonly textService: CreateTextService;
+}
 
 /** Each service is made for its first user, and closed with its last one. */
 export function sharedServices(): SharedServices {

@@ -102,7 +102,7 @@ function cachedAs({ prompt, messages, tokens, cacheSalt }: GenerationRequest): s
 /** UTF-16 units that a token of a text has about. */
 const UNITS_PER_TOKEN = 4;
 
-/** Tokens of a prompt, before anyone has read it: of a text about as many. */
+/** Tokens of a prompt that no engine has read yet: of a text about as many. */
 export function promptTokens(request: GenerationRequest): number {
   const { tokens, inputEmbeds } = request;
   const rows = tokens ?? inputEmbeds;

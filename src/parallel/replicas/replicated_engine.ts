@@ -39,7 +39,7 @@ export interface ReplicasOptions {
 }
 
 const STALL_SECONDS = 20;
-/** Of a drawing of the cache, where nobody says. */
+/** Of a drawing of the cache, where its caller does not say. */
 const TREE_NODES = 256;
 
 export class ReplicatedEngine implements GenerationEngine {

@@ -57,11 +57,9 @@ const EVERYWHERE = {
   service_tier: "flex",
   store: true,
   user: "u",
-  data_parallel_rank: 0,
   lora_path: "",
   return_hidden_states: false,
   return_routed_experts: false,
-  routed_dp_rank: 0,
   session_params: {},
 };
 

@@ -53,7 +53,7 @@ test("a server of a pair does not sleep, and its ranks are no processes", async 
 
 test.each([
   [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
-  [["--dp-size", "16"]],
+  [["--enable-dp-attention"]],
   [["--moe-dense-tp-size", "2"]],
 ])("a start with %j ends with 2 and one sentence", async (args) => {
   const command = startCommand(["launch_server", ...args]);

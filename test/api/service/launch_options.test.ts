@@ -43,6 +43,9 @@ describe("options with an effect", () => {
     [["--speculative-eagle-topk", "1"], { speculativeEagleTopk: 1 }],
     [["--speculative-num-draft-tokens", "2"], { speculativeNumDraftTokens: 2 }],
     [["--enable-torch-compile"], { enableTorchCompile: true }],
+    [["--dp", "8"], { dpSize: 8 }],
+    [["--dp-size", "16"], { dpSize: 16 }],
+    [["--load-balance-method", "minimum_tokens"], { loadBalanceMethod: "minimum_tokens" }],
     [["--ep-dispatch-algorithm", "dynamic"], { epDispatchAlgorithm: "dynamic" }],
     [["--eplb-algorithm", "deepseek"], { eplbAlgorithm: "deepseek" }],
     [["--ep-num-redundant-experts", "32"], { epNumRedundantExperts: 32 }],
@@ -58,8 +61,6 @@ describe("options with an effect", () => {
 
 describe("options whose capability is missing are refused and named", () => {
   test.each([
-    [["--dp", "8"]],
-    [["--dp-size", "16"]],
     [["--enable-dp-attention"]],
     [["--enable-dp-lm-head"]],
     [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],

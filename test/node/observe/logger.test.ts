@@ -21,6 +21,20 @@ describe("Logger", () => {
     expect(JSON.parse(lines[2]!)).toMatchObject({ level: "info", tp_rank: 1, event: "here" });
   });
 
+  test("names the replica whose lines they are, before the rank", () => {
+    const { log, out } = logTo();
+    log.ofReplica(2).line("info", "Memory: all");
+    log.ofReplica(1).ofRank(3).event("error", "gone");
+    logTo({ stderr: { write: (text: string) => out.push(text) }, format: "json" })
+      .log.ofReplica(1)
+      .event("info", "here", { event: "here" });
+    expect(out[0]).toBe("DP2 Memory: all\n");
+    expect(out[1]).toMatch(/^\[.*\] DP1 TP3 gone\n$/);
+    expect(JSON.parse(out[2]!)).toMatchObject({ level: "info", dp_rank: 1, event: "here" });
+    const stderr = { write: () => {}, isTTY: true };
+    expect(new Logger({ stderr }).ofReplica(0).terminal).toBeUndefined();
+  });
+
   test("writes events with the time, lines of the start as they are", () => {
     const { log, out } = logTo();
     log.line("info", "Model: m");

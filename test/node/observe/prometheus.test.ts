@@ -9,6 +9,8 @@ import type {
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
 import { PrometheusMetrics } from "../../../src/node/observe/prometheus.ts";
 import { RecentSum } from "../../../src/node/observe/recent_sum.ts";
+import { StartTimes } from "../../../src/node/serve/start_times.ts";
+import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { observe } from "../../../src/server/observe/observe.ts";
 import {
@@ -272,6 +274,36 @@ describe("PrometheusMetrics", () => {
       expect(text).toContain(`wisp:kv_cache_bytes{${labels},model_name="m"} 9\n`);
     }
     expect(text).toMatch(/^wisp:total_group_restarts\{.*tp_rank="0".*\} 2$/m);
+  });
+
+  test("shows each replica by its number, and what all have together", async () => {
+    const engines = [new ScriptedEngine(), new ScriptedEngine()];
+    const plain = engines[0]!.status();
+    const ranks = [{ rank: 1, weightBytes: 5, cacheBytes: 6 }];
+    engines[1]!.status = () => ({ ...plain, runningRequests: 3, ranks });
+    const replicated = new ReplicatedEngine(engines);
+    const metrics = new PrometheusMetrics(replicated, {
+      modelName: "m",
+      startTimes: new StartTimes(),
+    });
+    const watched = observe(replicated, [metrics.observer]);
+    const request = { prompt: "ab", dataParallelRank: 1, sampling: { maxNewTokens: 2 } };
+    for await (const _ of watched.generate(request));
+    const text = await metrics.text();
+    const shown = (name: string, dp: string, tp = 0) => {
+      const labels = `engine_type="unified",tp_rank="${tp}",pp_rank="0",dp_rank="${dp}",model_name="m"`;
+      return text.split(`\nwisp:${name}{${labels}} `)[1]?.split("\n")[0];
+    };
+    expect([shown("num_running_reqs", "0"), shown("num_running_reqs", "1")]).toEqual(["0", "3"]);
+    expect([shown("gen_throughput", "0"), shown("gen_throughput", "1")]).toEqual(["0", "0.2"]);
+    expect([shown("weight_bytes", "0"), shown("weight_bytes", "1", 1)]).toEqual([
+      `${2 ** 30}`,
+      "5",
+    ]);
+    for (const name of ["num_grammar_queue_reqs", "engine_startup_time"]) {
+      expect([shown(name, "0"), shown(name, "1")]).toEqual([undefined, undefined]);
+      expect(shown(name, "all")).toBeDefined();
+    }
   });
 
   test("has histograms of lengths when they are asked for", async () => {

@@ -1,6 +1,8 @@
 import { expect, test, vi } from "vitest";
+import type { EngineStatus } from "../../../src/generation.ts";
 import { Logger } from "../../../src/node/observe/logger.ts";
 import { startWatchdog } from "../../../src/node/observe/watchdog.ts";
+import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { until } from "../../support/until.ts";
 
@@ -36,6 +38,38 @@ test("startWatchdog() tells once that an engine is stuck, that it goes on, and t
     healthy = false;
     await afterLooks(3);
     expect(lines.slice(2)).toEqual(["The engine cannot go on: every request is refused\n"]);
+  } finally {
+    stop();
+  }
+});
+
+test("startWatchdog() tells which of several replicas is stuck or has failed", async () => {
+  const lines: string[] = [];
+  const stderr = { write: (text: string) => lines.push(text.replace(/^\[.*?\] /, "")) };
+  const engines = [new ScriptedEngine(), new ScriptedEngine()];
+  const plain = engines[0]!.status();
+  const states: Partial<EngineStatus>[] = [{}, {}];
+  for (const [i, engine] of engines.entries()) engine.status = () => ({ ...plain, ...states[i] });
+  const stop = startWatchdog(new ReplicatedEngine(engines), new Logger({ stderr }), {
+    timeout: 5,
+    period: 1,
+  });
+  const told = (line: string) => until(() => expect(lines.at(-1)).toBe(`${line}\n`));
+  try {
+    states[1] = { stalledFor: 6 };
+    await told(
+      "DP1 No step has finished for 5 seconds: requests go to other replicas until one does",
+    );
+    states[1] = {};
+    await told("DP1 Steps finish again");
+    states[1] = { healthy: false, recovering: true };
+    states[0] = { healthy: false };
+    await told("DP0 The replica cannot go on: requests go to others");
+    // The other one is being started again.
+    expect(lines).toEqual([...lines.slice(0, 2), lines.at(-2), lines.at(-1)]);
+    states[1] = { healthy: false };
+    await told("DP1 The replica cannot go on: requests go to others");
+    expect(lines.join("")).toContain("\nThe engine cannot go on: every request is refused\n");
   } finally {
     stop();
   }

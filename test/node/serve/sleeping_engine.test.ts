@@ -5,6 +5,7 @@ import { Logger } from "../../../src/node/observe/logger.ts";
 import { RestartingEngine } from "../../../src/node/ranks/restarting_engine.ts";
 import { Restarts } from "../../../src/node/ranks/restarts.ts";
 import { SleepingEngine } from "../../../src/node/serve/sleeping_engine.ts";
+import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { type Script, ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 
@@ -82,6 +83,21 @@ describe("an engine without requests", () => {
     expect(told.at(-1)).toBe("wakes");
     await pass(11);
     expect(closed).toEqual([0, 1]);
+  });
+
+  test("has replicas that have nothing on their devices", async () => {
+    vi.useFakeTimers();
+    const load = async () => new ReplicatedEngine([new ScriptedEngine(), new ScriptedEngine()]);
+    const engine = new SleepingEngine(await load(), { idleSeconds: 10, load });
+    const awake = engine.status().replicas!;
+    expect(awake.map(({ weightBytes }) => weightBytes)).toEqual([2 ** 30, 2 ** 30]);
+    await vi.advanceTimersByTimeAsync(11_000);
+    const asleep = engine.status().replicas!;
+    expect(asleep).toMatchObject(
+      [0, 1].map(() => ({ sleep: "asleep", healthy: true, weightBytes: 0, cacheBytes: 0 })),
+    );
+    expect(asleep.map(({ totalTokens }) => totalTokens)).toEqual([65536, 65536]);
+    await engine.close();
   });
 
   test("counts experts where the engine that it wakes does", async () => {

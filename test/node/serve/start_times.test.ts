@@ -28,6 +28,20 @@ test("StartTimes tells the whole start and the time from the first weight to the
   expect(seen).toEqual(["weights", "weights", "weights", "weights", "weights", "pipelines"]);
 });
 
+test("StartTimes adds up the times in which replicas read weights", () => {
+  const quiet = quietReport({ write: () => {} });
+  const times = new StartTimes();
+  const report = times.watch({ ...quiet, ofReplica: () => quiet });
+  for (const replica of [0, 1]) {
+    for (let done = 0; done <= 2; done++) {
+      report.ofReplica!(replica).progress({ phase: "weights", done, total: 2 });
+      vi.advanceTimersByTime(500);
+    }
+    vi.advanceTimersByTime(10_000);
+  }
+  expect(times.weightSeconds).toBeCloseTo(2);
+});
+
 test("StartTimes without weights tells none", () => {
   expect(new StartTimes().weightSeconds).toBe(0);
 });

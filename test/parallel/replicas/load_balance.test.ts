@@ -271,7 +271,7 @@ test("an unknown method is refused", () => {
   );
 });
 
-test("tokens of prompts that nobody has read are as many as there are, of texts about as many", () => {
+test("tokens of prompts that no engine has read are as many as there are, of texts about as many", () => {
   expect(promptTokens({ tokens: [1, 2, 3] })).toBe(3);
   expect(promptTokens({ inputEmbeds: [[1], [2]] })).toBe(2);
   expect(promptTokens({ prompt: "a".repeat(81) })).toBe(21);

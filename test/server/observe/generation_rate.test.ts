@@ -39,3 +39,18 @@ test("GenerationRate counts what requests generate together, not chunks without 
   }
   expect(rate.tokensPerSecond()).toBeCloseTo(80);
 });
+
+test("GenerationRate tells the replicas apart", () => {
+  const rate = new GenerationRate();
+  const request = rate.observer({ prompt: "a" });
+  const chunk = (dataParallelRank: number, count: number) =>
+    ({ tokens: new Array(count).fill(5), dataParallelRank }) as unknown as GenerationChunk;
+  for (let i = 0; i < 7; i++) {
+    vi.advanceTimersByTime(100);
+    request.chunk(chunk(0, 1));
+    request.chunk(chunk(1, 3));
+  }
+  expect(rate.tokensPerSecond(0)).toBeCloseTo(10);
+  expect(rate.tokensPerSecond(1)).toBeCloseTo(30);
+  expect(rate.tokensPerSecond(2)).toBe(0);
+});

@@ -74,7 +74,7 @@ export function secondArguments(): readonly string[] {
     ["--expert-distribution-recorder-buffer-size", "5"],
     ["--restart"],
     // What servers of one device do anyway.
-    ["--dp", "1"],
+    ["--dp", "1", "--load-balance-method", "shortest_queue"],
     ["--disaggregation-mode", "null"],
     ["--moe-a2a-backend", "none", "--moe-dense-tp-size", "1"],
   ];

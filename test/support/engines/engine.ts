@@ -5,7 +5,11 @@
  */
 import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
-import type { GenerationChunk, GenerationRequest } from "../../../src/generation.ts";
+import type {
+  GenerationChunk,
+  GenerationEngine,
+  GenerationRequest,
+} from "../../../src/generation.ts";
 import { EMBEDDED_MODEL } from "../checkpoints/embedded_model.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import { device } from "../devices/gpu.ts";
@@ -24,7 +28,10 @@ export interface Completion {
 }
 
 /** The whole answer to one request. */
-export async function complete(engine: Engine, request: GenerationRequest): Promise<Completion> {
+export async function complete(
+  engine: Pick<GenerationEngine, "generate">,
+  request: GenerationRequest,
+): Promise<Completion> {
   let text = "";
   const tokens: number[] = [];
   let last: GenerationChunk | undefined;

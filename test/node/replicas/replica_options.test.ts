@@ -1,0 +1,67 @@
+/** What several replicas do not go with is refused before anything is started, and named with them. */
+import { describe, expect, test } from "vitest";
+import { parseOptions } from "../../../src/node/options/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../../src/node/options/options.ts";
+import {
+  idleReplicaOptions,
+  requireUsableReplicas,
+} from "../../../src/node/replicas/replica_options.ts";
+import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import { startCommand } from "../../support/package/run_command.ts";
+
+const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
+const OWN = "all replicas and their ranks are in one process";
+
+describe("several replicas are refused", () => {
+  test.each([
+    [["--nnodes", "1"], `--dp-size 2 together with --nnodes: ${OWN}`],
+    [["--node-rank", "0"], `--dp-size 2 together with --node-rank: ${OWN}`],
+    [["--dist-init-addr", "127.0.0.1:5000"], `together with --dist-init-addr: ${OWN}`],
+    [
+      ["--disaggregation-mode", "prefill"],
+      "together with --disaggregation-mode prefill: the other",
+    ],
+    [["--disaggregation-mode", "decode"], "together with --disaggregation-mode decode: the other"],
+    [["--enable-dp-attention"], "--enable-dp-attention: it is not supported yet"],
+    [["--enable-dp-lm-head"], "--enable-dp-lm-head: it is not supported yet"],
+    [["--load-balance-method", "longest_queue"], "--load-balance-method"],
+    [["--dp-size", "65"], "--dp-size"],
+    [["--dp-size", "0"], "--dp-size"],
+  ])("with %j", async (args, message) => {
+    const command = startCommand(["launch_server", "--dp-size", "2", ...args]);
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toContain(message);
+    expect(command.started).toEqual([]);
+  });
+
+  test("beside the processes of another launcher", () => {
+    const options = launch(["--dp-size", "2"]);
+    expect(() => requireUsableReplicas(options)).not.toThrow();
+    expect(() => requireUsableReplicas(options, true)).toThrow(
+      `Cannot use option --dp-size 2 together with a launcher of ranks such as mpiexec: ${OWN}`,
+    );
+    expect(() => requireUsableReplicas(launch([]), true)).not.toThrow();
+  });
+});
+
+test("a method without replicas changes nothing, and a line says so", () => {
+  const idle = (args: readonly string[]) => idleReplicaOptions(launch(args));
+  const line = "Option --load-balance-method changes nothing: there is one replica";
+  expect(idle(["--load-balance-method", "cache_aware"])).toEqual([line]);
+  expect(idle(["--load-balance-method", "cache_aware", "--dp", "2"])).toEqual([]);
+  expect(idle([])).toEqual([]);
+});
+
+test("each replica is warmed up before the server is ready", async () => {
+  const engines: ScriptedEngine[] = [];
+  const command = startCommand(["launch_server", "--port", "0", "--dp", "2"], undefined, {
+    start: async () => {
+      engines.push(new ScriptedEngine());
+      return engines.at(-1)!;
+    },
+  });
+  await command.isReady;
+  expect(engines.map(({ requests }) => requests.length)).toEqual([1, 1]);
+  process.emit("SIGTERM", "SIGTERM");
+  expect(await command.code).toBe(0);
+});

@@ -1,0 +1,72 @@
+/** Several replicas that one process starts: what each is told, and what is left where one does not start. */
+import { expect, test } from "vitest";
+import { Logger } from "../../../src/node/observe/logger.ts";
+import type { EngineLaunchOptions } from "../../../src/node/options/options.ts";
+import { startReplicas } from "../../../src/node/replicas/start_replicas.ts";
+import type { ReplicaPart, StartEngine } from "../../../src/node/serve/start_engine.ts";
+import { lineReport, quietReport } from "../../../src/node/serve/start_report.ts";
+import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+
+const THREE = { dpSize: 3, loadBalanceMethod: "shortest_queue" } as const;
+
+/** @param failing The replica that does not start. */
+function setUp(failing?: number) {
+  const lines: string[] = [];
+  const report = lineReport(new Logger({ stderr: { write: (line) => lines.push(line) } }));
+  const parts: (ReplicaPart | undefined)[] = [];
+  const seeds: (number | undefined)[] = [];
+  const ended: string[] = [];
+  const start: StartEngine = async ({ randomSeed }, own, part) => {
+    const { replica } = part!;
+    if (replica === failing) throw new Error("Cannot load it");
+    parts.push(part);
+    seeds.push(randomSeed);
+    own.model("the model");
+    own.family("plain");
+    own.sizes(["Memory: some"]);
+    return Object.assign(new ScriptedEngine(), {
+      close: async () => void ended.push(`closed ${replica}`),
+      freeDevice: () => ended.push(`freed ${replica}`),
+    });
+  };
+  return { lines, report, parts, seeds, ended, start: startReplicas(start, THREE) };
+}
+
+const options = { randomSeed: 2 ** 32 - 2 } as EngineLaunchOptions;
+
+test("each has a number and a seed of its own, and all share their services", async () => {
+  const { lines, report, parts, seeds, ended, start } = setUp();
+  const engine = await start(options, report);
+  expect(parts.map((part) => [part!.replica, part!.replicas])).toEqual([
+    [0, 3],
+    [1, 3],
+    [2, 3],
+  ]);
+  expect(new Set(parts.map((part) => part!.services)).size).toBe(1);
+  expect(seeds).toEqual([2 ** 32 - 2, 2 ** 32 - 1, 0]);
+  expect(lines).toEqual([
+    "Model: the model\n",
+    "Chat family: plain\n",
+    "DP0 Memory: some\n",
+    "DP1 Memory: some\n",
+    "DP2 Memory: some\n",
+    expect.stringMatching(/^Replicas: 3 answer different requests, .* chosen by shortest_queue\n$/),
+  ]);
+  expect(engine.model.dataParallelSize).toBe(3);
+  await engine.close();
+  engine.freeDevice!();
+  expect(ended.slice(0, 3).toSorted()).toEqual(["closed 0", "closed 1", "closed 2"]);
+  expect(ended.slice(3)).toEqual(["freed 0", "freed 1", "freed 2"]);
+});
+
+test("without a seed, each has one of chance", async () => {
+  const { report, seeds, start } = setUp();
+  await start({} as EngineLaunchOptions, report);
+  expect(seeds).toEqual([undefined, undefined, undefined]);
+});
+
+test("where one does not start, the others end and their devices are given back", async () => {
+  const { ended, start } = setUp(2);
+  await expect(start(options, quietReport({ write: () => {} }))).rejects.toThrow("Cannot load it");
+  expect(ended).toEqual(["closed 0", "closed 1", "freed 0", "freed 1"]);
+});
