@@ -13,7 +13,7 @@ import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
-import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
+import type { ReplicaPart, StartEngine, StartedEngine } from "../serve/start_engine.ts";
 import { lineReport, type StartReport } from "../serve/start_report.ts";
 import { launchRanks } from "./launch_ranks.ts";
 import { TalkPort, type ToRank, tellReport } from "./rank_talk.ts";
@@ -29,22 +29,25 @@ export interface StartRanksOptions {
   readonly log: Logger;
 }
 
-/** Starts the ranks of node 0 and waits for those of all others. */
+/** Starts the ranks of node 0, of one replica where there are several, and waits for those of all others. */
 export function startRanks(given: StartRanksOptions): StartEngine {
-  const { restart, log } = given;
-  return (options, report) =>
-    RestartingEngine.start({
+  const { restart } = given;
+  return (options, report, part) => {
+    const log = part === undefined ? given.log : given.log.ofReplica(part.replica);
+    const facts = { "--restart": restart };
+    return RestartingEngine.start({
       log,
       restarts: new Restarts(restart, log),
-      start: (signal) =>
-        startGroup(given, { options, facts: { "--restart": restart }, report, signal }),
+      start: (signal) => startGroup({ ...given, log }, { options, facts, report, part, signal }),
     });
+  };
 }
 
 interface GroupStart {
   readonly options: EngineLaunchOptions;
   readonly facts: Facts;
   readonly report: StartReport;
+  readonly part: ReplicaPart | undefined;
 }
 
 /** @param start Its signal gives the start up. */
@@ -66,7 +69,7 @@ async function startGroup(
 async function startUnder(
   ending: AbortController,
   { place, outer, log }: StartRanksOptions,
-  { options, facts, report }: GroupStart,
+  { options, facts, report, part }: GroupStart,
 ): Promise<StartedEngine> {
   let say: (message: ToRank) => void = () => {};
   const port = new TalkPort((message) => say(message));
@@ -74,6 +77,7 @@ async function startUnder(
   const group = launchRanks({
     place,
     outer,
+    part,
     options,
     facts,
     reportsSteps: report.step !== undefined,

@@ -9,6 +9,7 @@ import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import { rankProgram } from "../mpi/rank_program.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
+import type { ReplicaPart } from "../serve/start_engine.ts";
 import { allowedCpus, bindsRanks, cpusOfRanks } from "./rank_cpus.ts";
 import { factsOf } from "./rank_place.ts";
 import type { FromRank, ToRank } from "./rank_talk.ts";
@@ -17,6 +18,8 @@ export interface LaunchRanksOptions {
   readonly place: GroupPlace;
   /** The group of another program's launcher, where the one rank here is of that. */
   readonly outer?: OuterGroup | undefined;
+  /** The replica whose ranks they are, of several that have as many on this machine. */
+  readonly part?: Pick<ReplicaPart, "replica" | "replicas"> | undefined;
   readonly options: EngineLaunchOptions;
   /** What launchers compare beside the engine's options. */
   readonly facts?: Facts;
@@ -37,21 +40,22 @@ export interface LaunchRanksOptions {
  * @throws {UnsupportedError} where this machine has no MPI.
  */
 export function launchRanks(given: LaunchRanksOptions): Promise<void> {
-  const { place, outer, options, reportsSteps, onBound, onStart, onMessage, signal } = given;
+  const { place, outer, part, options, reportsSteps, onBound, onStart, onMessage, signal } = given;
   const { node, ranksPerNode } = place;
   const binds = outer === undefined && bindsRanks(process.env);
   const facts = { ...factsOf(options), ...given.facts };
   return launchGroup({
     ...place,
     isOfOuterGroup: outer !== undefined,
-    cpus: binds ? boundRanks(place, onBound) : undefined,
+    cpus: binds ? boundRanks(given, onBound) : undefined,
     facts,
     command: [process.execPath, rankProgram(), "serve"],
     signal,
     onStart: (say) => {
       const first = node * ranksPerNode;
       for (let rank = 0; rank < ranksPerNode; rank++) {
-        const local = outer?.local ?? { rank, ranks: ranksPerNode };
+        const { replica = 0, replicas = 1 } = part ?? {};
+        const local = outer?.local ?? { rank, ranks: ranksPerNode, replica, replicas };
         say({ type: "load", options, facts, local, reportsSteps } satisfies ToRank, first + rank);
       }
       onStart?.(say);
@@ -61,7 +65,7 @@ export function launchRanks(given: LaunchRanksOptions): Promise<void> {
 }
 
 function boundRanks(
-  { node, ranksPerNode }: GroupPlace,
+  { place: { node, ranksPerNode }, part }: Pick<LaunchRanksOptions, "place" | "part">,
   onBound: (sentence: string) => void,
 ): readonly (readonly number[])[] | undefined {
   const allowed = allowedCpus();
@@ -69,7 +73,9 @@ function boundRanks(
     onBound("CPUs: ranks are not bound, as this system does not say which there are");
     return undefined;
   }
-  const cpus = cpusOfRanks(allowed, ranksPerNode);
+  const { replica = 0, replicas = 1 } = part ?? {};
+  const first = replica * ranksPerNode;
+  const cpus = cpusOfRanks(allowed, replicas * ranksPerNode).slice(first, first + ranksPerNode);
   const named = cpus.map((own, i) => `rank ${node * ranksPerNode + i} to ${own.join(" ")}`);
   onBound(`CPUs: bound ${named.join(", ")}`);
   return cpus;

@@ -37,7 +37,7 @@ export function asksForNodes({ nnodes, nodeRank, distInitAddr }: LaunchOptions):
  * @throws {OptionError} where options do not go together.
  */
 export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
-  const { tpSize, nnodes, nodeRank, distInitAddr, distTimeout } = options;
+  const { tpSize, dpSize, nnodes, nodeRank, distInitAddr, distTimeout } = options;
   if (!asksForNodes(options)) return undefined;
   const place = groupPlace({
     tpSize,
@@ -46,7 +46,7 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
     nodeRank: nodeRank ?? 0,
     distTimeout: distTimeout ?? TIMEOUT,
   });
-  return tpSize === 1 ? undefined : place;
+  return tpSize * dpSize === 1 ? undefined : place;
 }
 
 /** @throws {OptionError} naming what ranks that are processes cannot do. */

@@ -37,6 +37,8 @@ export class RestartingEngine implements StartedEngine {
   #current: StartedEngine;
   /** Why there is no group; undefined while there is one. */
   #reason: Error | undefined;
+  /** Whether there will be none any more. */
+  #isGone = false;
   #restarts = 0;
   #starting: Promise<void> = Promise.resolve();
 
@@ -95,7 +97,8 @@ export class RestartingEngine implements StartedEngine {
 
   status(): EngineStatus {
     const status = { ...this.#current.status(), restarts: this.#restarts };
-    return this.#reason === undefined ? status : { ...status, healthy: false, recovering: true };
+    if (this.#reason === undefined) return status;
+    return { ...status, healthy: false, recovering: !this.#isGone };
   }
 
   async close(): Promise<void> {
@@ -113,7 +116,9 @@ export class RestartingEngine implements StartedEngine {
 
   get #failure(): GroupError | undefined {
     if (this.#reason === undefined) return undefined;
-    const state = `its ranks are being started again (${this.#reason.message})`;
+    const state = this.#isGone
+      ? `its ranks are lost (${this.#reason.message})`
+      : `its ranks are being started again (${this.#reason.message})`;
     return new GroupError(`Cannot ask the engine: ${state}`, { cause: this.#reason });
   }
 
@@ -139,7 +144,10 @@ export class RestartingEngine implements StartedEngine {
         break;
       } catch (error) {
         if (signal.aborted) return;
-        if (error === this.#reason) return this.#lost.reject(error);
+        if (error === this.#reason) {
+          this.#isGone = true;
+          return this.#lost.reject(error);
+        }
         this.#reason = error as Error;
       }
     }

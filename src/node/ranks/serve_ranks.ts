@@ -16,6 +16,7 @@ import { defaultModelPath } from "../package_root.ts";
 import { requireUsableReplicas } from "../replicas/replica_options.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
+import type { StartEngine } from "../serve/start_engine.ts";
 import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
 
 /**
@@ -27,15 +28,10 @@ import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
  * @throws {UnsupportedError} where this machine has no MPI and is one of several.
  */
 export async function serveRanks(options: LaunchOptions, context: CommandContext): Promise<void> {
+  const place = rankPlace(options);
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
   requireUsableReplicas(options, outer !== undefined);
-  if (options.dpSize > 1) {
-    const { startReplicas } = await import("../replicas/start_replicas.ts");
-    const startEngine = startReplicas(context.startEngine, options);
-    return serveModel(options, { ...context, startEngine });
-  }
-  const place = rankPlace(options);
-  if (place === undefined && outer === undefined) return serveModel(options, context);
+  if (place === undefined && outer === undefined) return serveHere(options, context);
   const log = new Logger({
     stderr: context.stderr,
     level: options.logLevel,
@@ -45,7 +41,7 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   if (lack !== undefined && (outer !== undefined || place!.nodes > 1)) throw lack;
   if (lack !== undefined) {
     log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
-    return serveModel(options, context);
+    return serveHere(options, context);
   }
   requireOfProcesses(options);
   // Ranks would find it out one by one.
@@ -56,6 +52,19 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
     return serveOuter(options, context, outer);
   }
   return serveNode(options, { context, place: place!, log });
+}
+
+/** All ranks are in this process, those of all replicas. */
+async function serveHere(options: LaunchOptions, context: CommandContext): Promise<void> {
+  const startEngine = await replicated(options, context.startEngine);
+  return serveModel(options, { ...context, startEngine });
+}
+
+/** @param start Starts one replica. */
+async function replicated(options: LaunchOptions, start: StartEngine): Promise<StartEngine> {
+  if (options.dpSize === 1) return start;
+  const { startReplicas } = await import("../replicas/start_replicas.ts");
+  return startReplicas(start, options);
 }
 
 interface NodeSetting {
@@ -74,7 +83,8 @@ async function serveNode(
     return serveMember(options, { place, log });
   }
   const { startRanks } = await import("./group_engine.ts");
-  const startEngine = startRanks({ place, restart: options.restart, log });
+  const start = startRanks({ place, restart: options.restart, log });
+  const startEngine = await replicated(options, start);
   return serveModel(options, { ...context, startEngine, startsProcesses: true });
 }
 

@@ -22,7 +22,8 @@ export const REPLICA_OPTIONS = {
     default: 1,
     help:
       "replicas of the model that answer different requests, each with --tp-size ranks, weights, a cache " +
-      "and batches of its own, all in this process; those that share an adapter share its memory out",
+      "and batches of its own; all in this process, or each rank of each a process where --nnodes is 1. " +
+      "Those that share an adapter share its memory out",
     group,
   },
   loadBalanceMethod: {
@@ -42,8 +43,7 @@ export type ReplicaOptions = OptionValues<typeof REPLICA_OPTIONS>;
 const [DP_SIZE] = REPLICA_OPTIONS.dpSize.flags;
 
 type Others = OptionValues<
-  Pick<typeof GROUP_OPTIONS, "nnodes" | "nodeRank" | "distInitAddr"> &
-    Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
+  Pick<typeof GROUP_OPTIONS, "nnodes"> & Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
 >;
 
 /**
@@ -54,18 +54,16 @@ export function requireUsableReplicas(
   options: Pick<ReplicaOptions, "dpSize"> & Others,
   isOuter = false,
 ): void {
-  const { dpSize, disaggregationMode } = options;
+  const { dpSize, nnodes = 1, disaggregationMode } = options;
   if (dpSize === 1) return;
   const refuse = (what: string, problem: string): never => {
     throw new OptionError(
       `Cannot use option ${DP_SIZE} ${dpSize} together with ${what}: ${problem}`,
     );
   };
-  const oneProcess = "all replicas and their ranks are in one process";
-  for (const key of ["nnodes", "nodeRank", "distInitAddr"] as const) {
-    if (options[key] !== undefined) refuse(GROUP_OPTIONS[key].flags[0], oneProcess);
-  }
-  if (isOuter) refuse(`a launcher of ranks such as mpiexec`, oneProcess);
+  const oneMachine = "all replicas are on one machine, and started by its server";
+  if (nnodes > 1) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
+  if (isOuter) refuse("a launcher of ranks such as mpiexec", oneMachine);
   if (disaggregationMode !== "null") {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
     const problem = "the other server would have to know the replica that a prompt is in";

@@ -1,5 +1,5 @@
 /**
- * Starts several replicas of a model in this process, one after the other.
+ * Starts several replicas of a model, one after the other.
  *
  * @module
  */
@@ -30,13 +30,26 @@ export function startReplicas(
         `Replicas: ${dpSize} answer different requests, each with weights and a cache of its own; ` +
           `they are chosen by ${loadBalanceMethod ?? "round_robin"}`,
       ]);
-      return Object.assign(engine, { freeDevice: () => freeDevices(engines) });
+      const lost = lastLoss(engines);
+      return Object.assign(engine, {
+        freeDevice: () => freeDevices(engines),
+        ...(lost && { lost }),
+      });
     } catch (error) {
       await Promise.allSettled(engines.map((engine) => engine.close()));
       freeDevices(engines);
       throw error;
     }
   };
+}
+
+/** Rejects once all of them are gone for good; undefined where that ends no server. */
+function lastLoss(engines: readonly StartedEngine[]): Promise<never> | undefined {
+  const losses = engines.flatMap(({ lost }) => lost ?? []);
+  if (losses.length < engines.length) return undefined;
+  return Promise.any(losses).catch(({ errors }: AggregateError) => {
+    throw errors.at(-1);
+  });
 }
 
 function freeDevices(engines: readonly StartedEngine[]): void {

@@ -10,13 +10,14 @@ import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { startCommand } from "../../support/package/run_command.ts";
 
 const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
-const OWN = "all replicas and their ranks are in one process";
+const OWN = "all replicas are on one machine, and started by its server";
 
 describe("several replicas are refused", () => {
   test.each([
-    [["--nnodes", "1"], `--dp-size 2 together with --nnodes: ${OWN}`],
-    [["--node-rank", "0"], `--dp-size 2 together with --node-rank: ${OWN}`],
-    [["--dist-init-addr", "127.0.0.1:5000"], `together with --dist-init-addr: ${OWN}`],
+    [
+      ["--tp", "2", "--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
+      `--dp-size 2 together with --nnodes 2: ${OWN}`,
+    ],
     [
       ["--disaggregation-mode", "prefill"],
       "together with --disaggregation-mode prefill: the other",
