@@ -23,7 +23,10 @@ export function startReplicas(
     try {
       for (let replica = 0; replica < dpSize; replica++) {
         const part = { replica, replicas: dpSize, services };
-        engines.push(await start(optionsOf(options, replica), reportOf(report, replica), part));
+        const own = reportOf(report, replica);
+        const engine = await start(optionsOf(options, replica), own, part);
+        engines.push(engine);
+        engine.lost?.catch((error: Error) => own.warnings([error.message]));
       }
       const engine = new ReplicatedEngine(engines, { loadBalanceMethod });
       report.sizes([

@@ -1,7 +1,10 @@
 import { expect, test, vi } from "vitest";
 import { EXIT, LaunchError } from "../../../src/node/mpi/launch_error.ts";
 import { Logger } from "../../../src/node/observe/logger.ts";
+import { RestartingEngine } from "../../../src/node/ranks/restarting_engine.ts";
 import { Restarts } from "../../../src/node/ranks/restarts.ts";
+import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import { until } from "../../support/until.ts";
 
 const lost = (text = "rank 1") => new LaunchError(`Cannot go on without ${text}`, EXIT.lost);
 const never = new AbortController().signal;
@@ -58,4 +61,30 @@ test("a wait ends with its signal, and leads to no start once starts are over", 
   const second = restarts.next(lost("rank 2"), never);
   restarts.end();
   await expect(second).rejects.toThrow("rank 2");
+});
+
+test("an engine whose group is lost says whether its ranks will be there again", async () => {
+  let lose = (_: Error) => {};
+  const started = () =>
+    Object.assign(new ScriptedEngine(), {
+      lost: new Promise<never>((_, reject) => {
+        lose = reject;
+      }),
+    });
+  const [first, ...rest] = [false, true].map(async (isOn) => {
+    const { restarts } = supervise(isOn, [60]);
+    const log = new Logger({ stderr: { write: () => true } });
+    const engine = await RestartingEngine.start({ log, restarts, start: async () => started() });
+    engine.lost.catch(() => {});
+    lose(lost());
+    await until(() => expect(engine.status().healthy).toBe(false));
+    return engine;
+  });
+  const gone = await first!;
+  expect(gone.status().recovering).toBe(false);
+  await expect(gone.tokenize({ prompt: "a" })).rejects.toThrow("its ranks are lost (Cannot go on");
+  const waiting = await rest[0]!;
+  expect(waiting.status().recovering).toBe(true);
+  await expect(waiting.tokenize({ prompt: "a" })).rejects.toThrow("are being started again");
+  await waiting.close();
 });

@@ -6,6 +6,7 @@ import { startReplicas } from "../../../src/node/replicas/start_replicas.ts";
 import type { ReplicaPart, StartEngine } from "../../../src/node/serve/start_engine.ts";
 import { lineReport, quietReport } from "../../../src/node/serve/start_report.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
+import { until } from "../../support/until.ts";
 
 const THREE = { dpSize: 3, loadBalanceMethod: "shortest_queue" } as const;
 
@@ -63,6 +64,27 @@ test("without a seed, each has one of chance", async () => {
   const { report, seeds, start } = setUp();
   await start({} as EngineLaunchOptions, report);
   expect(seeds).toEqual([undefined, undefined, undefined]);
+});
+
+test("the server goes on until the last replica is lost, and says why each is", async () => {
+  const losses: ((error: Error) => void)[] = [];
+  const lines: string[] = [];
+  const report = lineReport(new Logger({ stderr: { write: (line) => lines.push(line) } }));
+  const start: StartEngine = async () => {
+    const lost = new Promise<never>((_, reject) => losses.push(reject));
+    return Object.assign(new ScriptedEngine(), { lost });
+  };
+  const engine = await startReplicas(start, { ...THREE, dpSize: 2 })(options, report);
+  let end: Error | undefined;
+  engine.lost!.catch((error: Error) => {
+    end = error;
+  });
+  losses[1]!(new Error("rank 5 is gone"));
+  await until(() => expect(lines.at(-1)).toBe("DP1 Warning: rank 5 is gone\n"));
+  expect(end).toBeUndefined();
+  losses[0]!(new Error("rank 2 is gone"));
+  await until(() => expect(end?.message).toBe("rank 5 is gone"));
+  expect(lines.at(-1)).toBe("DP0 Warning: rank 2 is gone\n");
 });
 
 test("where one does not start, the others end and their devices are given back", async () => {
