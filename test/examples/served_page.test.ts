@@ -5,6 +5,7 @@ import { serverStatus, serverTotals } from "../../examples/browser/served/server
 import { ServerError } from "../../src/client/server_error.ts";
 import { PrometheusMetrics } from "../../src/node/observe/prometheus.ts";
 import { StartTimes } from "../../src/node/serve/start_times.ts";
+import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
 import { createApp } from "../../src/server/app.ts";
 import { ScriptedEngine } from "../support/engines/scripted_engine.ts";
 import { answer, post } from "../support/server/http_client.ts";
@@ -39,6 +40,20 @@ test("the panel's figures are those of the server's endpoints", async () => {
     cacheBytes: status.cacheBytes,
     throughput: expect.any(Number),
     tokensPerStep: "1, no drafts",
+  });
+});
+
+test("the panel adds up what replicas tell", async () => {
+  const engines = [new ScriptedEngine(), new ScriptedEngine()];
+  const status = engines[1]!.status();
+  engines[1]!.status = () => ({ ...status, runningRequests: 2, usedTokens: 5 });
+  const engine = new ReplicatedEngine(engines);
+  const shown = serverStatus(await answer(await createApp(engine).request("/get_server_info")));
+  expect(shown).toMatchObject({
+    runningRequests: 2,
+    usedTokens: 5,
+    totalTokens: 2 * status.totalTokens,
+    weightBytes: 2 * status.weightBytes,
   });
 });
 

@@ -14,28 +14,38 @@ export interface ServerStatus extends Activity, CacheUse {
   readonly throughput: number;
 }
 
-/** @param info The body of `/get_server_info`. */
+/** @param info The body of `/get_server_info`: of several replicas the sums. */
 export function serverStatus(info: unknown): ServerStatus {
   const options = record(info);
-  const states = options.internal_states;
-  const state = record(Array.isArray(states) ? states[0] : undefined);
-  const memory = record(state.memory_usage);
+  const { internal_states } = options;
+  const states = (Array.isArray(internal_states) ? internal_states : []).map(record);
+  const memories = states.map(({ memory_usage }) => record(memory_usage));
+  const lengths = states.flatMap(({ avg_spec_accept_length: length }) =>
+    typeof length === "number" ? [length] : [],
+  );
   return {
-    runningRequests: number(state.num_running_reqs),
-    queuedRequests: number(state.num_waiting_reqs),
-    totalTokens: number(options.max_total_num_tokens),
-    usedTokens: number(state.num_used_tokens),
-    cachedTokens: number(state.num_cached_tokens),
-    weightBytes: number(memory.weight_bytes),
-    cacheBytes: number(memory.kvcache_bytes),
-    throughput: number(state.last_gen_throughput),
-    tokensPerStep: tokensPerStep(options.speculative_algorithm, state.avg_spec_accept_length),
+    runningRequests: sum(states, "num_running_reqs"),
+    queuedRequests: sum(states, "num_waiting_reqs"),
+    totalTokens: sum(memories, "token_capacity"),
+    usedTokens: sum(states, "num_used_tokens"),
+    cachedTokens: sum(states, "num_cached_tokens"),
+    weightBytes: sum(memories, "weight_bytes"),
+    cacheBytes: sum(memories, "kvcache_bytes"),
+    throughput: sum(states, "last_gen_throughput"),
+    tokensPerStep: tokensPerStep(options.speculative_algorithm, lengths),
   };
 }
 
-function tokensPerStep(algorithm: unknown, length: unknown): string {
-  if (typeof length === "number") return length.toFixed(2);
+/** @param lengths Of each replica that has drafted. */
+function tokensPerStep(algorithm: unknown, lengths: readonly number[]): string {
+  if (lengths.length > 0) {
+    return (lengths.reduce((all, length) => all + length, 0) / lengths.length).toFixed(2);
+  }
   return typeof algorithm === "string" ? "–" : "1, no drafts";
+}
+
+function sum(records: readonly Readonly<Record<string, unknown>>[], name: string): number {
+  return records.reduce((all, one) => all + number(one[name]), 0);
 }
 
 /** Figures of all requests since the start. */

@@ -33,12 +33,12 @@ export interface ReplicasOptions {
   readonly loadBalanceMethod?: LoadBalanceMethod | undefined;
   /**
    * Seconds without a finished step after which a replica that has work gets no further requests, as
-   * long as others get on. Default 20.
+   * long as others get on. Default 10.
    */
   readonly stallSeconds?: number | undefined;
 }
 
-const STALL_SECONDS = 20;
+const STALL_SECONDS = 10;
 /** Of a drawing of the cache, where its caller does not say. */
 const TREE_NODES = 256;
 

@@ -64,26 +64,24 @@ test("a wait ends with its signal, and leads to no start once starts are over", 
 });
 
 test("an engine whose group is lost says whether its ranks will be there again", async () => {
-  let lose = (_: Error) => {};
-  const started = () =>
-    Object.assign(new ScriptedEngine(), {
-      lost: new Promise<never>((_, reject) => {
-        lose = reject;
-      }),
+  const afterLoss = async (isOn: boolean) => {
+    let lose = (_: Error) => {};
+    const group = new Promise<never>((_, reject) => {
+      lose = reject;
     });
-  const [first, ...rest] = [false, true].map(async (isOn) => {
+    const start = async () => Object.assign(new ScriptedEngine(), { lost: group });
     const { restarts } = supervise(isOn, [60]);
     const log = new Logger({ stderr: { write: () => true } });
-    const engine = await RestartingEngine.start({ log, restarts, start: async () => started() });
+    const engine = await RestartingEngine.start({ log, restarts, start });
     engine.lost.catch(() => {});
     lose(lost());
     await until(() => expect(engine.status().healthy).toBe(false));
     return engine;
-  });
-  const gone = await first!;
-  expect(gone.status().recovering).toBe(false);
+  };
+  const gone = await afterLoss(false);
+  await until(() => expect(gone.status().recovering).toBe(false));
   await expect(gone.tokenize({ prompt: "a" })).rejects.toThrow("its ranks are lost (Cannot go on");
-  const waiting = await rest[0]!;
+  const waiting = await afterLoss(true);
   expect(waiting.status().recovering).toBe(true);
   await expect(waiting.tokenize({ prompt: "a" })).rejects.toThrow("are being started again");
   await waiting.close();
