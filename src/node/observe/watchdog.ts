@@ -27,6 +27,8 @@ export function startWatchdog(
   const look = () => {
     const { replicas = [], ...status } = engine.status();
     for (const [i, one] of [status, ...replicas].entries()) {
+      // The log tells of its recovery.
+      if (i > 0 && one.recovering) continue;
       const problem = problemOf(one, timeout, i > 0);
       if (problem === told[i]) continue;
       told[i] = problem;
@@ -41,11 +43,10 @@ export function startWatchdog(
 }
 
 function problemOf(
-  { healthy, recovering, stalledFor }: EngineStatus,
+  { healthy, stalledFor }: EngineStatus,
   timeout: number,
   isReplica: boolean,
 ): string | undefined {
-  if (isReplica && recovering) return undefined;
   if (!healthy) {
     return isReplica
       ? "The replica cannot go on: requests go to others"
