@@ -81,6 +81,8 @@ export interface Profile extends Spans {
    * first rank of each replica.
    */
   readonly otherRanks?: readonly RankSpans[];
+  /** Whose the spans are, of several replicas behind one engine. Default 0. */
+  readonly replica?: number;
 }
 
 export interface ProfileOptions {

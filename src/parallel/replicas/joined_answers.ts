@@ -33,6 +33,7 @@ export function joinedProfile(profiles: readonly BegunProfile[]): Profile {
     microseconds: joined.reduce((most, { end }) => Math.max(most, end), 0),
     kernels: [...kernels.values()].sort((a, b) => b.microseconds - a.microseconds),
     ...spansOf(own!),
+    replica: own!.replica,
     omittedSpans: joined.reduce((sum, one) => sum + one.omittedSpans, 0),
     otherRanks,
   };

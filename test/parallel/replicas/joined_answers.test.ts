@@ -69,6 +69,7 @@ describe("a profile", () => {
       ],
       launches: [{ kernel, part: "layer 0", grid, bytes: 8, flops: 2, ...span }],
       host: [{ name: "schedule", ...span }],
+      exchanges: [],
       omittedSpans: 1,
     };
   };
@@ -100,15 +101,17 @@ describe("a profile", () => {
     expect(kernels.map(({ kernel }) => kernel)).toEqual(["kernel 0", "kernel 2", "both"]);
     expect(kernels[2]).toMatchObject({ launches: 2, microseconds: 2, bytes: 16 });
     // The first replica was ready later.
-    expect(launches.map(({ replica }) => replica)).toEqual([2, 0]);
-    expect(launches[1]!.start - launches[0]!.start).toBeGreaterThan(4000);
+    const [other] = joined.otherRanks!;
+    expect([joined.replica, other!.replica, joined.otherRanks!.length]).toEqual([0, 2, 1]);
+    expect(launches[0]!.start - other!.launches[0]!.start).toBeGreaterThan(4000);
     expect(joined.microseconds).toBeGreaterThan(4000);
     const trace = chromeTrace({ kernels, launches, steps, omittedSpans, ...joined });
     const named = trace.traceEvents.filter(({ name }) => name === "process_name");
-    expect(named.map(({ pid, args }) => [pid, args!.name])).toEqual(
-      [0, 1, 2].map((i) => [i + 1, `wisp DP${i}`]),
-    );
-    expect(trace.traceEvents.find(({ name }) => name === "kernel 2")!.pid).toBe(3);
+    expect(named.map(({ pid, args }) => [pid, args!.name])).toEqual([
+      [1, "DP0"],
+      [2, "DP2"],
+    ]);
+    expect(trace.traceEvents.find(({ name }) => name === "kernel 2")!.pid).toBe(2);
   });
 
   test("fails as a whole where one cannot be taken", async () => {

@@ -214,7 +214,7 @@ export class Exactness {
   }
 
   /** Images are read before all requests, which so come at once: no prompt stays in the cache. */
-  async #readImages(engine: Engine | Apart): Promise<void> {
+  async #readImages(engine: Engine | Apart | ReplicatedEngine): Promise<void> {
     for (const { logprobs: _, ...one } of this.probes) {
       await ask(engine, { ...one, sampling: { maxNewTokens: 1 } });
     }
@@ -222,7 +222,10 @@ export class Exactness {
   }
 
   /** Fills a small cache until the probes' images are read, so that they begin together there too. */
-  #occupy(engine: Engine | Apart, { maxTotalTokens }: Partial<EngineOptions>): Promise<unknown> {
+  #occupy(
+    engine: Engine | Apart | ReplicatedEngine,
+    { maxTotalTokens }: Partial<EngineOptions>,
+  ): Promise<unknown> {
     if (this.model.probes === undefined || maxTotalTokens === undefined) return Promise.resolve();
     const answer = 4 * TOKENS;
     const tokens = ids(70, maxTotalTokens - answer - 2, this.model);
