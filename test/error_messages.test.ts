@@ -41,6 +41,9 @@ const BUILDERS: readonly string[] = [
 const STATES: Readonly<Record<string, string>> = {
   TrafficError: "the benchmark counts such reasons and writes them behind its own sentence",
   JsonTextError: "an HttpError says it of a body",
+  ClusterError: "the router writes it behind its own sentence",
+  MalformedError: "the router writes it behind its own sentence",
+  TooLargeError: "the router writes it behind its own sentence",
   PassingError: "a DownloadError says it when no try is left",
   SyntaxError: "a CheckpointError or a GrammarError says it of a file or a text",
   TemplateRefusal: "words of the chat template, which an InvalidRequestError says",

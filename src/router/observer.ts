@@ -29,6 +29,8 @@ export interface RouterObserver {
   breaker(worker: string, from: string, to: string): void;
   /** An answer broke off after its first bytes were sent. */
   brokenStream(worker: string): void;
+  /** A cluster told of its pods, and that one has become a worker or is none any more. */
+  discovery(what: "update" | "added" | "removed"): void;
   /** A worker is no more. */
   removed(worker: string): void;
 }

@@ -15,6 +15,7 @@ import {
 import { workerUrl } from "../../router/worker/workers.ts";
 import { requireUsableAccess } from "../options/access_options.ts";
 import { OptionError } from "../options/option_parser.ts";
+import { podRulesOf } from "./discovery_options.ts";
 import { type GivenWorker, givenPairs } from "./pair_options.ts";
 import type { RouterLaunchOptions } from "./router_options.ts";
 
@@ -41,7 +42,8 @@ export function requireUsable(options: RouterLaunchOptions): readonly GivenWorke
   }
   const header = options.requestIdHeaders?.find((name) => !HEADER_NAME.test(name));
   if (header !== undefined) throw wrong(`--request-id-headers ${header}`, "it is no header's name");
-  const pairs = givenPairs(options);
+  const found = new Set(podRulesOf(options)?.rules.map(({ role }) => role));
+  const pairs = givenPairs(options, found);
   if (options.pdDisaggregation && options.workerUrls !== undefined) {
     throw wrong(
       "--worker-urls",
@@ -54,7 +56,8 @@ export function requireUsable(options: RouterLaunchOptions): readonly GivenWorke
   ];
   const twice = workers.find(({ url }, i) => workers.findIndex((one) => one.url === url) !== i);
   if (twice !== undefined) throw wrong(`${twice.url}`, "it is given twice");
-  requireTwo(options, workers);
+  // How many pods there are is not known.
+  if (found.size === 0) requireTwo(options, workers);
   return workers;
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { POLICIES } from "../../router/policy/policy.ts";
-import type { WorkerPlace } from "../../router/worker/worker.ts";
+import type { WorkerPlace, WorkerRole } from "../../router/worker/worker.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
 
 const PAIRS = "Prefill and decode apart";
@@ -62,9 +62,13 @@ export interface GivenWorker extends WorkerPlace {
 /**
  * The workers that have roles, in their order.
  *
+ * @param found Roles of workers that a cluster has.
  * @throws {OptionError} where they do not go with the mode, and for what is no port.
  */
-export function givenPairs(options: OptionValues<typeof PAIR_OPTIONS>): readonly GivenWorker[] {
+export function givenPairs(
+  options: OptionValues<typeof PAIR_OPTIONS>,
+  found: ReadonlySet<WorkerRole>,
+): readonly GivenWorker[] {
   const { pdDisaggregation, prefill = [], decode = [] } = options;
   if (!pdDisaggregation) {
     const given = (["prefill", "decode", "prefillPolicy", "decodePolicy"] as const).find(
@@ -74,8 +78,14 @@ export function givenPairs(options: OptionValues<typeof PAIR_OPTIONS>): readonly
     const flag = PAIR_OPTIONS[given].flags[0];
     throw new OptionError(`Cannot use option ${flag}: it needs --pd-disaggregation`);
   }
-  if (prefill.length === 0) throw missing("PD mode requires at least one prefill worker URL");
-  if (decode.length === 0) throw missing("PD mode requires at least one decode worker URL");
+  for (const [role, urls] of [
+    ["prefill", prefill],
+    ["decode", decode],
+  ] as const) {
+    if (urls.length === 0 && !found.has(role)) {
+      throw missing(`PD mode requires at least one ${role} worker URL`);
+    }
+  }
   const decodes = decode.map((url) => ({ url, role: "decode" as const }));
   return [...prefillsOf(prefill), ...decodes];
 }

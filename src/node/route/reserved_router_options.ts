@@ -9,32 +9,6 @@ import { reserved } from "../options/reserved_options.ts";
 export const RESERVED_ROUTER_OPTIONS = reserved({
   miniLb: { flags: ["--mini-lb"], kind: "flag", help: "balancer for debugging" },
   dpAware: { flags: ["--dp-aware"], kind: "flag", help: "ranks of a worker as workers" },
-  serviceDiscovery: {
-    flags: ["--service-discovery"],
-    kind: "flag",
-    help: "workers from a Kubernetes cluster",
-  },
-  selector: { flags: ["--selector"], kind: "strings", help: "labels of pods that are workers" },
-  serviceDiscoveryPort: {
-    flags: ["--service-discovery-port"],
-    kind: "integer",
-    help: "port of such pods",
-  },
-  serviceDiscoveryNamespace: {
-    flags: ["--service-discovery-namespace"],
-    kind: "string",
-    help: "where pods are looked for",
-  },
-  prefillSelector: {
-    flags: ["--prefill-selector"],
-    kind: "strings",
-    help: "labels of servers of prompts",
-  },
-  decodeSelector: {
-    flags: ["--decode-selector"],
-    kind: "strings",
-    help: "labels of servers of answers",
-  },
   logDir: { flags: ["--log-dir"], kind: "string", help: "folder for the log" },
   modelPath: { flags: ["--model-path"], kind: "string", help: "model of workers by gRPC" },
   tokenizerPath: {

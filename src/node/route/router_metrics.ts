@@ -71,6 +71,11 @@ export class RouterMetrics {
     "Answers that broke off after their first bytes.",
     ["worker"],
   );
+  readonly #discovery = {
+    update: this.#counter("discovery_updates_total", "What a cluster told of its pods."),
+    added: this.#counter("discovery_workers_added", "Pods that became workers."),
+    removed: this.#counter("discovery_workers_removed", "Workers whose pods left."),
+  };
 
   get contentType(): string {
     return this.#registry.contentType;
@@ -104,6 +109,7 @@ export class RouterMetrics {
       outcome: (worker, outcome) => this.#outcomes.inc({ worker, outcome }),
       breaker: (worker, from, to) => this.#transitions.inc({ worker, from, to }),
       brokenStream: (worker) => this.#brokenStreams.inc({ worker }),
+      discovery: (what) => this.#discovery[what].inc(),
       removed: (worker) => this.#forget(worker),
     };
   }

@@ -7,6 +7,7 @@ import { POLICIES } from "../../router/policy/policy.ts";
 import { ACCESS_OPTIONS } from "../options/access_options.ts";
 import type { OptionTable, OptionValues } from "../options/option_parser.ts";
 import { SERVER_OPTIONS } from "../options/server_options.ts";
+import { DISCOVERY_OPTIONS } from "./discovery_options.ts";
 import { PAIR_OPTIONS } from "./pair_options.ts";
 import { PASSING_OPTIONS } from "./passing_options.ts";
 import { RESERVED_ROUTER_OPTIONS } from "./reserved_router_options.ts";
@@ -37,6 +38,7 @@ export const ROUTER_OPTIONS = {
     group: WORKERS,
   },
   ...PAIR_OPTIONS,
+  ...DISCOVERY_OPTIONS,
   workerStartupTimeoutSecs: {
     flags: ["--worker-startup-timeout-secs"],
     kind: "number",

@@ -11,6 +11,7 @@ import { describeAccess } from "../options/access_options.ts";
 import { type App, requireFreeAddress, serve } from "../serve/http.ts";
 import { drainOnSignal } from "../serve/shutdown.ts";
 import { socketLimits } from "../serve/socket_limits.ts";
+import { podFollower } from "./follow_pods.ts";
 import { httpUpstream } from "./http_upstream.ts";
 import { pairPoliciesOf, policyOf, requireUsable, routerOptions } from "./map_router_options.ts";
 import type { GivenWorker } from "./pair_options.ts";
@@ -23,6 +24,7 @@ export async function runRouter(
   { stderr }: CommandContext,
 ): Promise<void> {
   const given = requireUsable(options);
+  const followPods = podFollower(options);
   await requireFreeAddress(options);
   const page = { host: options.prometheusHost, port: options.prometheusPort };
   await requireFreeAddress(page);
@@ -34,13 +36,15 @@ export async function runRouter(
   const metrics = new RouterMetrics();
   const upstream = httpUpstream();
   const policy = policyOf(options);
+  const observer = metrics.observer(({ level, text, fields }) => log.event(level, text, fields));
+  const following = new AbortController();
   let lifecycle: Lifecycle = "ready";
   const router = createRouter({
     ...routerOptions(options),
     policy,
     pairPolicies: pairPoliciesOf(options),
     upstream: upstream.send,
-    observer: metrics.observer(({ level, text, fields }) => log.event(level, text, fields)),
+    observer,
     lifecycle: () => lifecycle,
     reportError: (error, requestId) => log.error(error, requestId),
   });
@@ -48,6 +52,7 @@ export async function runRouter(
   const figures = await serve(metricsApp(metrics), page);
   const server = await serve(router.app, { ...options, limits: socketLimits(options) });
   const end = async () => {
+    following.abort();
     router.checks.stop();
     upstream.close();
     await figures.close(0);
@@ -67,6 +72,7 @@ export async function runRouter(
   log.line("info", `Metrics at ${figures.url}/metrics`);
   const access = describeAccess(options, options.host);
   log.line(access.isOpen ? "warning" : "info", (access.isOpen ? "Warning: " : "") + access.text);
+  followPods?.(router, observer, following.signal);
   const failed = startWorkers(router, given, options).then((problem) => {
     if (problem === undefined) {
       if (lifecycle === "draining") return stopped;

@@ -64,22 +64,59 @@ export async function ask(
   request: UpstreamRequest,
   timeout: number,
 ): Promise<Asked> {
-  const problem = `Cannot ask ${request.url}: no answer came in ${timeout / 1000} seconds`;
+  const { url, signal } = request;
+  return within({ signal, timeout, what: url }, async (limit) => {
+    const answer = await upstream({ ...request, signal: limit });
+    const tooLarge = () => {
+      const problem = `its answer has more than ${MAX_ANSWER} bytes`;
+      return new HttpError("worker_failed", `Cannot ask ${url}: ${problem}`);
+    };
+    return { status: answer.status, text: await readText(answer.body, MAX_ANSWER, tooLarge) };
+  });
+}
+
+interface TimeLimit {
+  readonly signal: AbortSignal;
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** What is asked for, in the error. */
+  readonly what: string;
+}
+
+/**
+ * Does a piece of work whose signal also ends it when its time is over.
+ *
+ * @throws {HttpError} `worker_timed_out`.
+ */
+export async function within<T>(
+  { signal, timeout, what }: TimeLimit,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const problem = `Cannot ask ${what}: no answer came in ${timeout / 1000} seconds`;
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(new HttpError("worker_timed_out", problem)), timeout);
-  const leave = () => limit.abort(request.signal.reason);
-  request.signal.addEventListener("abort", leave, { once: true });
-  if (request.signal.aborted) leave();
+  const leave = () => limit.abort(signal.reason);
+  signal.addEventListener("abort", leave, { once: true });
+  if (signal.aborted) leave();
   try {
-    const answer = await upstream({ ...request, signal: limit.signal });
-    return { status: answer.status, text: await readText(answer.body, request.url) };
+    return await work(limit.signal);
   } finally {
     clearTimeout(timer);
-    request.signal.removeEventListener("abort", leave);
+    signal.removeEventListener("abort", leave);
   }
 }
 
-async function readText(body: UpstreamBody, url: string): Promise<string> {
+/**
+ * All of a body.
+ *
+ * @param max Bytes.
+ * @throws what `tooLarge` makes where there are more.
+ */
+export async function readText(
+  body: UpstreamBody,
+  max: number,
+  tooLarge: () => Error,
+): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   let length = 0;
@@ -87,10 +124,9 @@ async function readText(body: UpstreamBody, url: string): Promise<string> {
     const bytes = await body.read();
     if (bytes === undefined) return text + decoder.decode();
     length += bytes.length;
-    if (length > MAX_ANSWER) {
+    if (length > max) {
       body.cancel();
-      const problem = `its answer has more than ${MAX_ANSWER} bytes`;
-      throw new HttpError("worker_failed", `Cannot ask ${url}: ${problem}`);
+      throw tooLarge();
     }
     text += decoder.decode(bytes, { stream: true });
   }

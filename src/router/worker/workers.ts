@@ -12,7 +12,7 @@ import { Worker, type WorkerPlace, type WorkerRole } from "./worker.ts";
 const MAX_URL = 2048;
 
 /** Workers at most: each is asked how it is again and again. */
-const MAX_WORKERS = 1024;
+export const MAX_WORKERS = 1024;
 
 /**
  * The address as the router keeps it.

@@ -3,6 +3,7 @@ import { RESERVED_ROUTER_OPTIONS } from "../../../src/node/route/reserved_router
 import { ROUTER_OPTIONS } from "../../../src/node/route/router_options.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { type CommandRun, sendSignal, startCommand } from "../../support/package/run_command.ts";
+import { fakeCluster } from "../../support/router/fake_cluster.ts";
 import { postTo } from "../../support/router/running_router.ts";
 import {
   closeAll,
@@ -159,6 +160,61 @@ describe("wisp launch_router", () => {
   });
 });
 
+describe("the pods of a cluster", () => {
+  test("are its workers, alone or beside others", async () => {
+    const [worker, other, cluster] = [await serverOver(), await serverOver(), await fakeCluster()];
+    const port = new URL(worker.url).port;
+    cluster.put("a", { labels: { app: "wisp", tier: "fast" } });
+    cluster.put("b", { labels: { app: "wisp" }, ip: "127.0.0.9" });
+    const found = ["--service-discovery", "--service-discovery-api", `${cluster.url}/`];
+    const where = ["--service-discovery-port", port, "--service-discovery-namespace", "here"];
+    const labels = ["--selector", "app=wisp", "tier=fast", "--worker-urls", other.url];
+    const router = await routed([...found, ...where, ...labels]);
+    const list = async () => (await fetch(`${router.url()}/list_workers`)).json();
+    const urls = [other.url, worker.url].sort();
+    await until(async () => {
+      const listed = (await list()) as { readonly urls: readonly string[] };
+      expect([...listed.urls].sort()).toEqual(urls);
+      expect(router.stderr()).toContain(`Worker ${worker.url} is healthy`);
+    });
+    expect(router.stderr()).toContain(`Pod default/a is the worker ${worker.url}`);
+    await until(() => expect(cluster.watches).toBe(1));
+    expect(cluster.asked[0]!.path).toBe("/api/v1/namespaces/here/pods");
+    cluster.put("a", { labels: { app: "wisp", tier: "fast" }, isReady: false });
+    await until(async () => expect(await list()).toEqual({ urls: [other.url], draining: [] }));
+    const figures = (await (await fetch(metricsUrl(router))).text()).split("\n");
+    expect(figures).toContain("wisp_router_discovery_updates_total 2");
+    expect(figures).toContain("wisp_router_discovery_workers_added 1");
+    expect(figures).toContain("wisp_router_discovery_workers_removed 1");
+    open.pop();
+    sendSignal("SIGTERM");
+    expect(await router.code).toBe(0);
+    await until(() => expect(cluster.watches).toBe(0));
+  });
+
+  test("may have roles, one of which the command line names", async () => {
+    const [prefill, decode, cluster] = [
+      await failingServer((response) => response.end()),
+      await failingServer((response) => response.end()),
+      await fakeCluster(),
+    ];
+    const annotations = { "sglang.ai/bootstrap-port": "7" };
+    cluster.put("p", { labels: { part: "prefill" }, annotations });
+    const port = new URL(prefill.url).port;
+    const found = ["--service-discovery", "--service-discovery-api", cluster.url];
+    const where = ["--service-discovery-port", port, "--prefill-selector", "part=prefill"];
+    const pair = ["--pd-disaggregation", "--decode", decode.url, "--policy", "power_of_two"];
+    const two = ["--decode-policy", "random"];
+    const router = await routed([...found, ...where, ...pair, ...two]);
+    await until(() => expect(router.stderr()).toContain("answer together"));
+    const loads = await (await fetch(`${router.url()}/get_loads`)).json();
+    expect(loads).toMatchObject({ errors: [] });
+    expect(JSON.stringify(loads)).toContain(`prefill_${prefill.url}`);
+  });
+});
+
+const DISCOVERY = ["--service-discovery", "--service-discovery-api", "http://127.0.0.1:1"];
+
 const PAIR = ["--pd-disaggregation", "--decode", "http://b:1"];
 
 describe("an option", () => {
@@ -201,6 +257,28 @@ describe("an option", () => {
     [
       [...PAIR, "--prefill", "http://a:1", "--worker-urls", "http://c:1"],
       "with --pd-disaggregation servers have roles",
+    ],
+    [["--selector", "a=b"], "Cannot use option --selector: it needs --service-discovery"],
+    [["--service-discovery", "--selector", "a=b"], "this process is in no cluster"],
+    [DISCOVERY, "it needs --selector, which says what pods are workers"],
+    [[...DISCOVERY, "--selector", "a"], "--selector a: it must be LABEL=VALUE"],
+    [[...DISCOVERY, "--decode-selector", "a=b"], "--decode-selector: it needs --pd-disaggreg"],
+    [
+      [...DISCOVERY, "--pd-disaggregation", "--selector", "a=b"],
+      "with --pd-disaggregation servers have roles: --prefill-selector, --decode-selector",
+    ],
+    [[...DISCOVERY, "--pd-disaggregation"], "it needs --prefill-selector or --decode-selector"],
+    [
+      [...DISCOVERY, "--pd-disaggregation", "--decode-selector", "a=b"],
+      "PD mode requires at least one prefill worker URL",
+    ],
+    [
+      [...DISCOVERY, "--selector", "a=b", "--service-discovery-namespace", "A/B"],
+      "--service-discovery-namespace A/B: it is no name of a namespace",
+    ],
+    [
+      ["--service-discovery", "--selector", "a=b", "--service-discovery-api", "ftp://a"],
+      "--service-discovery-api ftp://a: it must be an http or https address",
     ],
     [["--cors-allowed-origins", "example.org"], "--allowed-origins example.org: it is no origin"],
     [["extra"], 'Cannot use argument "extra"'],

@@ -90,6 +90,7 @@ function observerOf(events: RouterEvent[], told: [string, ...unknown[]][]): Rout
     outcome: note("outcome"),
     breaker: note("breaker"),
     brokenStream: note("brokenStream"),
+    discovery: note("discovery"),
     removed: note("removed"),
   };
 }
