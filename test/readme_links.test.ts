@@ -8,7 +8,7 @@ import { DOCUMENTS, type Document, PAGES, proseOf, README } from "./support/pack
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /** Folders with files that pages name. */
-const NAMED = ["src", "kernels", "test", "bench", "examples", "packaging"];
+const NAMED = ["src", "kernels", "test", "bench", "examples", "packaging", "deploy"];
 const files = NAMED.flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((name) =>
     posix.join(folder, name),

@@ -3,7 +3,7 @@
  * type-checks. test/examples.gpu.test.ts runs the code that is for Node.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -103,6 +103,19 @@ function curlProblem(words: readonly string[]): string | undefined {
   return;
 }
 
+/** @returns What is wrong with the files of this repository that a command of containers names. */
+function deployProblem(words: readonly string[]): string | undefined {
+  const after = (flag: string) =>
+    words.includes(flag) ? words[words.indexOf(flag) + 1] : undefined;
+  const [file, overlay, target] = ["--file", "--kustomize", "--target"].map(after);
+  for (const path of [file, overlay && `${overlay}/kustomization.yaml`]) {
+    if (path !== undefined && !existsSync(join(root, path))) return `there is no ${path}`;
+  }
+  if (file === undefined || target === undefined) return;
+  const isStage = readFileSync(join(root, file), "utf8").includes(` AS ${target}\n`);
+  return isStage ? undefined : `${file} has no stage ${target}`;
+}
+
 async function problem(command: readonly string[]): Promise<string | undefined> {
   const [program, ...words] = command.slice(command.findIndex((word) => !/^[A-Z_]+=/.test(word)));
   if (program === "npm") {
@@ -117,6 +130,7 @@ async function problem(command: readonly string[]): Promise<string | undefined> 
     return wispProblem(words.slice(words.indexOf("wisp") + 1));
   }
   if (program === "curl") return curlProblem(words);
+  if (program === "docker" || program === "kubectl") return deployProblem(words);
   if (program === "node")
     return existsSync(join(root, words[0]!)) ? undefined : "there is no such file";
   return "no test knows this program";

@@ -24,8 +24,10 @@ import { decodeFrame } from "./page_frame.ts";
 
 /** Where a prefill server of the group is. */
 export interface KnownHost {
-  /** A name in small letters, or an address without brackets. */
+  /** A name in small letters, an address without brackets, or a network of addresses. */
   readonly host: string;
+  /** Of a network: whether an address is in it. */
+  readonly includes?: ((address: string) => boolean) | undefined;
   /** Default: that of requests that name none. */
   readonly port?: number | undefined;
 }
@@ -113,7 +115,10 @@ export class DecodeRooms {
     const name = host.toLowerCase();
     const bare = name.replace(/^\[(.*)\]$/, "$1");
     const { hosts, port: own } = this.#options;
-    const isKnown = hosts.some((known) => known.host === bare && (known.port ?? own) === port);
+    const isKnown = hosts.some((known) => {
+      const isHost = known.host === bare || known.includes?.(bare) === true;
+      return isHost && (known.port ?? own) === port;
+    });
     if (!isKnown) {
       const reason = `the group knows no prefill server at ${JSON.stringify(host.slice(0, 200))}, port ${port}`;
       throw new UnsupportedError(field, reason, { field });

@@ -214,7 +214,7 @@ describe("a handshake", () => {
       ...["--disaggregation-bootstrap-port", "0", "--disaggregation-key", "one"],
     ]);
     const { bootstrapPort } = prefill;
-    const hosts = ["--disaggregation-prefill-hosts", `127.0.0.1:${bootstrapPort}`];
+    const hosts = ["--disaggregation-prefill-hosts", `127.0.0.0/8:${bootstrapPort}`];
     const decode = await roleServer(engines[1]!, "decode", [...hosts, ...args]);
     const room = { bootstrap_host: "127.0.0.1", bootstrap_port: bootstrapPort, bootstrap_room: 5 };
     const body = { text: "a", sampling_params, ...room };

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { BlockList, isIP } from "node:net";
 import type { KnownHost } from "../../disaggregation/decode_rooms.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
@@ -48,7 +49,7 @@ export const DISAGGREGATION_OPTIONS = {
     kind: "strings",
     value: "HOST...",
     defaultText: "127.0.0.1 ::1 localhost",
-    help: "decode: hosts of prefill servers, or HOST:PORT, that requests may name; every other is refused",
+    help: "decode: hosts of prefill servers, networks of them such as 10.0.0.0/8, or HOST:PORT, that requests may name; every other is refused",
     group: DISAGGREGATION,
   },
   disaggregationBootstrapTimeout: {
@@ -102,10 +103,31 @@ export function knownHosts({
 }: DisaggregationOptions): readonly KnownHost[] {
   return (disaggregationPrefillHosts ?? OWN_HOSTS).map((text) => {
     const [, bracketed, named, digits] = HOST.exec(text.toLowerCase()) ?? [];
-    const host = bracketed ?? named;
-    if (host === undefined) return { host: text.toLowerCase() };
-    return { host, ...(digits !== undefined && { port: Number(digits) }) };
+    const host = bracketed ?? named ?? text.toLowerCase();
+    const includes = host.includes("/") ? networkOf(host) : undefined;
+    return {
+      host,
+      ...(digits !== undefined && { port: Number(digits) }),
+      ...(includes !== undefined && { includes }),
+    };
   });
+}
+
+/** @throws {OptionError} for what is no network of addresses. */
+function networkOf(text: string): (address: string) => boolean {
+  const [address = "", bits = "", ...others] = text.split("/");
+  const version = isIP(address);
+  const isNumber = /^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128);
+  if (version === 0 || !isNumber || others.length > 0) {
+    const state = "it is no network, such as 10.0.0.0/8";
+    throw new OptionError(`Cannot use option --disaggregation-prefill-hosts ${text}: ${state}`);
+  }
+  const network = new BlockList();
+  network.addSubnet(address, Number(bits), version === 4 ? "ipv4" : "ipv6");
+  return (other) => {
+    const own = isIP(other);
+    return own !== 0 && network.check(other, own === 4 ? "ipv4" : "ipv6");
+  };
 }
 
 /** An address in brackets or a name, and a port. */
@@ -121,8 +143,10 @@ export function requireUsableDisaggregation(
       `Cannot use option --sleep-idle-seconds together with --disaggregation-mode ${options.disaggregationMode}: ${problem}`,
     );
   }
-  if (options.disaggregationMode !== "decode" || options.disaggregationKey !== undefined) return;
-  const stranger = knownHosts(options).find(({ host }) => !isLoopback(host));
+  if (options.disaggregationMode !== "decode") return;
+  const hosts = knownHosts(options);
+  if (options.disaggregationKey !== undefined) return;
+  const stranger = hosts.find(({ host }) => !isLoopback(host));
   if (stranger === undefined) return;
   const state = "servers of other machines need option --disaggregation-key";
   throw new OptionError(
