@@ -10,6 +10,12 @@ import type { PromptLogprobs } from "../logprobs.ts";
 import { promptDigest } from "./handshake.ts";
 import { MAX_FRAMES_AHEAD } from "./limits.ts";
 import { type DecodeMessage, type PrefillMessage, shortened } from "./messages.ts";
+import {
+  type FailureReason,
+  type RoomFailure,
+  type RoomFigures,
+  RoomTransfer,
+} from "./room_figures.ts";
 import { RoomState } from "./room_state.ts";
 
 /** A connection to the prefill server, as a room needs it. */
@@ -31,13 +37,15 @@ export interface DecodeRoomOptions {
   readonly waitTimeout: number;
   /** Connects to the prefill server. */
   readonly connect: () => Promise<PrefillPeer | LostPeer>;
-  /** Called once, when it is over. `problem` where it has failed. */
-  readonly onOver: (problem: string | undefined) => void;
+  readonly figures: RoomFigures;
+  /** Called once, when it is over. */
+  readonly onOver: (failure: RoomFailure | undefined) => void;
 }
 
 export class DecodeRoom implements PageSource {
   readonly #options: DecodeRoomOptions;
   readonly #state = new RoomState();
+  readonly #transfer: RoomTransfer;
   #prompt: TravellingPrompt | undefined;
   #peer: PrefillPeer | undefined;
   #error: DisaggregationError | undefined;
@@ -51,6 +59,7 @@ export class DecodeRoom implements PageSource {
 
   constructor(options: DecodeRoomOptions) {
     this.#options = options;
+    this.#transfer = new RoomTransfer(options.figures);
   }
 
   get name(): string {
@@ -85,7 +94,7 @@ export class DecodeRoom implements PageSource {
     const digest = promptDigest(prompt);
     void this.#options.connect().then((peer) => {
       if ("lost" in peer) {
-        this.fail(peer.lost);
+        this.fail(peer.lost, "lost");
         return;
       }
       this.#peer = peer;
@@ -106,9 +115,10 @@ export class DecodeRoom implements PageSource {
     this.#state.advance("waiting for input");
     const { waitTimeout } = this.#options;
     this.#timer = setTimeout(
-      () => this.fail(`its pages have not come within ${waitTimeout / 1000} s`),
+      () => this.fail(`its pages have not come within ${waitTimeout / 1000} s`, "timed_out"),
       waitTimeout,
     );
+    this.#transfer.begin();
     this.#peer!.say({ type: "want", lease, first });
     for (;;) {
       await this.#until(() => this.#runs.length > 0 || this.#hasEnd);
@@ -118,18 +128,19 @@ export class DecodeRoom implements PageSource {
       // It is asked for the next one once this one is in place.
       if (!this.#hasEnd) this.#peer!.say({ type: "taken", lease });
     }
+    if (!this.#state.isOver) this.#transfer.end();
     this.#succeed();
   }
 
   leave(): void {
-    this.#end("the decode server has left it", undefined);
+    this.#end({ problem: "the decode server has left it", reason: "aborted" }, undefined);
   }
 
   /** The prefill server is lost, has ended it, or says what it may not. */
-  fail(state: string): void {
+  fail(problem: string, reason: FailureReason = "other"): void {
     if (this.#state.isOver) return;
-    this.#error = new DisaggregationError(this.name, "prefill", state);
-    this.#end(state, this.#error);
+    this.#error = new DisaggregationError(this.name, "prefill", problem);
+    this.#end({ problem, reason }, this.#error);
   }
 
   /** Pages have come. */
@@ -144,6 +155,7 @@ export class DecodeRoom implements PageSource {
       this.fail(`more than ${MAX_FRAMES_AHEAD} messages with pages are ahead`);
       return;
     }
+    this.#transfer.move(run.count, run.bytes.length);
     this.#runs.push(run);
     this.#tell();
   }
@@ -151,7 +163,7 @@ export class DecodeRoom implements PageSource {
   hear(message: PrefillMessage): void {
     if (this.#state.isOver) return;
     if (message.type === "failed") {
-      this.fail(message.problem);
+      this.fail(message.problem, "other_server");
       return;
     }
     if (message.type === "logprobs") {
@@ -174,8 +186,10 @@ export class DecodeRoom implements PageSource {
     this.#options.onOver(undefined);
   }
 
-  #end(problem: string, error: DisaggregationError | undefined): void {
+  #end(failure: Omit<RoomFailure, "state">, error: DisaggregationError | undefined): void {
+    const { name: state } = this.#state;
     if (!this.#state.advance("failed")) return;
+    const { problem } = failure;
     clearTimeout(this.#timer);
     this.#error ??= error ?? new DisaggregationError(this.name, "decode", problem);
     this.#runs.length = 0;
@@ -184,7 +198,7 @@ export class DecodeRoom implements PageSource {
       this.#peer!.say({ type: "leave", lease, problem: shortened(problem) });
     }
     this.#tell();
-    this.#options.onOver(problem);
+    this.#options.onOver({ ...failure, state });
   }
 
   /** @throws why it has failed. */

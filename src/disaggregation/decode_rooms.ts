@@ -21,6 +21,7 @@ import {
   shortened,
 } from "./messages.ts";
 import { decodeFrame } from "./page_frame.ts";
+import { RoomFigures } from "./room_figures.ts";
 
 /** Where a prefill server of the group is. */
 export interface KnownHost {
@@ -55,18 +56,21 @@ export interface DecodeRoomsOptions {
 
 export class DecodeRooms {
   readonly #options: DecodeRoomsOptions;
-  readonly #rooms = new Set<string>();
+  readonly #rooms = new Map<string, DecodeRoom>();
   readonly #links = new Map<string, Link>();
   /** Of all rooms so far. */
-  readonly totals = { opened: 0, failed: 0 };
+  readonly figures = new RoomFigures();
 
   constructor(options: DecodeRoomsOptions) {
     this.#options = options;
   }
 
-  get counts(): { readonly rooms: number; readonly servers: number } {
+  /** Rooms, and of them those whose pages were asked for. */
+  get counts() {
     return {
       rooms: this.#rooms.size,
+      transferring: [...this.#rooms.values()].filter(({ state }) => state !== "bootstrapping")
+        .length,
       servers: [...this.#links.values()].filter(({ isReady }) => isReady).length,
     };
   }
@@ -87,19 +91,20 @@ export class DecodeRooms {
       const state = `all ${MAX_ROOMS} rooms are taken; one is free when a request ends`;
       throw new CapacityError("places in the request queue", MAX_ROOMS, state);
     }
-    this.#rooms.add(key);
-    this.totals.opened += 1;
+    this.figures.opened += 1;
     const room: DecodeRoom = new DecodeRoom({
       room: name,
       wantsLogprobs,
       waitTimeout: this.#options.times.waitTimeout,
       connect: () => this.#linkTo(address).open(room),
-      onOver: (problem) => {
+      figures: this.figures,
+      onOver: (failure) => {
         this.#rooms.delete(key);
-        if (problem !== undefined) this.totals.failed += 1;
+        this.figures.ended(failure);
         this.#links.get(address.text)?.forget(room);
       },
     });
+    this.#rooms.set(key, room);
     return room;
   }
 
@@ -230,7 +235,7 @@ class Link {
     const lost = `Losing connection with prefill instance (bootstrap_addr: ${text}): ${reason}`;
     this.#settle(lost);
     this.#onEnd();
-    for (const room of [...this.#rooms.values()]) room.fail(lost);
+    for (const room of [...this.#rooms.values()]) room.fail(lost, "lost");
     this.#rooms.clear();
     if (wasReady)
       this.#options.onEvent?.(`The connection to prefill server ${text} has ended: ${reason}`);

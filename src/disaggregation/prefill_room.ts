@@ -13,6 +13,12 @@ import { promptDigest } from "./handshake.ts";
 import { MAX_FRAMES_AHEAD } from "./limits.ts";
 import { type PrefillMessage, shortened } from "./messages.ts";
 import { encodeFrame } from "./page_frame.ts";
+import {
+  type FailureReason,
+  type RoomFailure,
+  type RoomFigures,
+  RoomTransfer,
+} from "./room_figures.ts";
 import { RoomState } from "./room_state.ts";
 
 /** Characters of log-probabilities in one message, unless a position has more. */
@@ -35,13 +41,15 @@ export interface PrefillRoomOptions {
   readonly takeTimeout: number;
   /** Of all rooms. */
   readonly gate: FrameGate;
-  /** Called once, when it is over. `problem` where it has failed. */
-  readonly onOver: (problem: string | undefined) => void;
+  readonly figures: RoomFigures;
+  /** Called once, when it is over. */
+  readonly onOver: (failure: RoomFailure | undefined) => void;
 }
 
 export class PrefillRoom implements PageTaker {
   readonly #options: PrefillRoomOptions;
   readonly #state = new RoomState();
+  readonly #transfer: RoomTransfer;
   readonly #over = new AbortController();
   /** Resolves when it is over; `skipped` where nothing of the prompt is wanted. Rejects when it failed. */
   readonly over: Promise<"sent" | "skipped">;
@@ -65,6 +73,7 @@ export class PrefillRoom implements PageTaker {
 
   constructor(options: PrefillRoomOptions) {
     this.#options = options;
+    this.#transfer = new RoomTransfer(options.figures);
     this.over = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject };
     });
@@ -119,6 +128,7 @@ export class PrefillRoom implements PageTaker {
     await this.#until(() => this.#first !== undefined);
     const first = Math.min(this.#first!, prompt.pageCount);
     this.#state.advance("transferring");
+    this.#transfer.begin();
     return first;
   }
 
@@ -132,6 +142,7 @@ export class PrefillRoom implements PageTaker {
     }
     const { channel, lease } = this.#peer!;
     channel.send(encodeFrame({ lease, first, count, bytes }));
+    this.#transfer.move(count, bytes.length);
     this.#ahead += 1;
     if (this.#ahead === 1) this.#limitTaking();
   }
@@ -182,15 +193,17 @@ export class PrefillRoom implements PageTaker {
   }
 
   /** Ends the room, on this side and on the other; nothing to do where it is over. */
-  fail(error: unknown): void {
+  fail(error: unknown, reason?: FailureReason): void {
+    const isAborted = (error as Error | undefined)?.name === "AbortError";
     const problem = error instanceof Error ? error.message : String(error);
-    this.#fail(error, problem);
+    this.#fail(error, { problem, reason: reason ?? (isAborted ? "aborted" : "other") });
   }
 
   /** The other side has ended it, or is lost. */
-  lose(problem: string): void {
+  lose(problem: string, reason: FailureReason): void {
     this.#peer = undefined;
-    this.#fail(new DisaggregationError(this.name, "decode", problem), problem);
+    const error = new DisaggregationError(this.name, "decode", problem);
+    this.#fail(error, { problem, reason });
   }
 
   #compare(): void {
@@ -206,28 +219,31 @@ export class PrefillRoom implements PageTaker {
     const say = (message: PrefillMessage) => channel.send(JSON.stringify(message));
     for (const entries of portions(this.#logprobs ?? [])) say({ type: "logprobs", lease, entries });
     say({ type: "end", lease, cachedTokens: this.#cachedTokens });
+    this.#transfer.end();
     this.#close(undefined);
     this.#settle.resolve("sent");
   }
 
-  #fail(error: unknown, problem: string): void {
+  #fail(error: unknown, failure: Omit<RoomFailure, "state">): void {
+    const { name: state } = this.#state;
     if (!this.#state.advance("failed")) return;
+    const { problem } = failure;
     if (this.#peer !== undefined) {
       const { channel, lease } = this.#peer;
       const message: PrefillMessage = { type: "failed", lease, problem: shortened(problem) };
       channel.send(JSON.stringify(message));
     }
     this.#over.abort(error);
-    this.#close(problem);
+    this.#close({ ...failure, state });
     this.#settle.reject(error);
   }
 
-  #close(problem: string | undefined): void {
+  #close(failure: RoomFailure | undefined): void {
     clearTimeout(this.#timer);
     this.#options.gate.leave(this.#ahead);
     this.#ahead = 0;
     this.#tell();
-    this.#options.onOver(problem);
+    this.#options.onOver(failure);
   }
 
   #limitTaking(): void {
@@ -238,7 +254,7 @@ export class PrefillRoom implements PageTaker {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       const late = `${state} within ${milliseconds / 1000} s (${this.#state.name})`;
-      this.fail(new DisaggregationError(this.name, side, late));
+      this.fail(new DisaggregationError(this.name, side, late), "timed_out");
     }, milliseconds);
   }
 

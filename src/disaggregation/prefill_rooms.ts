@@ -19,6 +19,7 @@ import {
   shortened,
 } from "./messages.ts";
 import { type DecodePeer, PrefillRoom } from "./prefill_room.ts";
+import { RoomFigures } from "./room_figures.ts";
 
 export interface RoomTimes {
   /** Milliseconds until both sides of a room must be there. */
@@ -59,7 +60,7 @@ export class PrefillRooms {
   readonly #links = new Set<Link>();
   readonly #gate: FrameGate;
   /** Of all rooms so far. */
-  readonly totals = { opened: 0, failed: 0 };
+  readonly figures = new RoomFigures();
 
   constructor(options: PrefillRoomsOptions) {
     this.#options = options;
@@ -67,16 +68,13 @@ export class PrefillRooms {
     this.#gate = new FrameGate(workers * MAX_FRAMES_AHEAD);
   }
 
-  /** Rooms with a request, and leases without one. */
-  get counts(): {
-    readonly rooms: number;
-    readonly awaited: number;
-    readonly servers: number;
-    readonly frames: number;
-  } {
+  /** Rooms with a request, of them those whose pages are on their way, and leases without one. */
+  get counts() {
     return {
       frames: this.#gate.used,
       rooms: this.#rooms.size,
+      transferring: [...this.#rooms.values()].filter(({ state }) => state === "transferring")
+        .length,
       awaited: this.#awaited.size,
       servers: [...this.#links].filter(({ isReady }) => isReady).length,
     };
@@ -99,7 +97,7 @@ export class PrefillRooms {
       throw new CapacityError("places in the request queue", MAX_ROOMS, state);
     }
     this.#failed.delete(name);
-    this.totals.opened += 1;
+    this.figures.opened += 1;
     const { openTimeout, takeTimeout } = this.#options.times;
     const room = new PrefillRoom({
       room: name,
@@ -107,10 +105,11 @@ export class PrefillRooms {
       openTimeout,
       takeTimeout,
       gate: this.#gate,
-      onOver: (problem) => {
+      figures: this.figures,
+      onOver: (failure) => {
         this.#rooms.delete(name);
-        if (problem !== undefined) this.totals.failed += 1;
-        if (problem !== undefined && !room.hasPeer) this.#remember(name, problem);
+        this.figures.ended(failure);
+        if (failure !== undefined && !room.hasPeer) this.#remember(name, failure.problem);
       },
     });
     this.#rooms.set(name, room);
@@ -148,7 +147,7 @@ export class PrefillRooms {
 
   close(): void {
     for (const link of [...this.#links]) link.end("the prefill server ends");
-    for (const room of [...this.#rooms.values()]) room.lose("the prefill server ends");
+    for (const room of [...this.#rooms.values()]) room.lose("the prefill server ends", "lost");
   }
 
   #opened(name: string, peer: DecodePeer, link: Link): void {
@@ -265,7 +264,8 @@ class Link {
     this.#isOver = true;
     this.#heartbeat.stop();
     this.#options.onLeave();
-    for (const room of [...this.#rooms.values()]) room.lose(`the decode server is lost: ${reason}`);
+    const problem = `the decode server is lost: ${reason}`;
+    for (const room of [...this.#rooms.values()]) room.lose(problem, "lost");
     this.#rooms.clear();
     this.#options.onEnd();
     if (wasReady) this.#options.onEvent?.(`A decode server has left: ${reason}`);
@@ -343,7 +343,7 @@ class Link {
     const { lease } = message;
     if (message.type === "leave") {
       this.#unpaired.delete(lease);
-      this.#rooms.get(lease)?.lose(message.problem);
+      this.#rooms.get(lease)?.lose(message.problem, "other_server");
       this.#options.onLeave(lease);
       return;
     }

@@ -38,10 +38,37 @@ export interface HealthOptions {
 }
 
 /** What a server does that shares each request with another one. */
+/** What a server has of requests that two share, and has had, by the names of the wire. */
+export interface RoleCounts {
+  /** Requests that are there; of them those whose pages are on their way. */
+  readonly rooms: number;
+  readonly transferring: number;
+  /** Of a prefill server: requests that decode servers have, and that have not come here yet. */
+  readonly awaited?: number;
+  /** Of a prefill server: messages with pages on their way. */
+  readonly frames?: number;
+  /** Servers of the other kind that are connected. */
+  readonly servers: number;
+  /** All so far. */
+  readonly opened: number;
+  readonly failed: number;
+  /** Of those that failed: before pages were asked for. */
+  readonly failed_before_transfer: number;
+  readonly failures: Readonly<Record<string, number>>;
+  /** Sent by a prefill server, received by a decode server. */
+  readonly pages: number;
+  readonly page_bytes: number;
+  /** Prompts whose pages are all in place, and the seconds of all of them. */
+  readonly transfers: number;
+  readonly transfer_seconds: number;
+  /** Of the last of them. */
+  readonly kv_transfer_speed_gb_s: number;
+  readonly kv_transfer_latency_ms: number;
+}
+
 export interface EngineRole {
   readonly name: DisaggregatedSide;
-  /** What it has of such requests now, and how many there were, by the names of the wire. */
-  counts(): Readonly<Record<string, number>>;
+  counts(): RoleCounts;
   /** The engine that does its part of requests, of which each has `bootstrap`. */
   over(engine: GenerationEngine): GenerationEngine;
 }

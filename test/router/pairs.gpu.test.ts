@@ -111,6 +111,57 @@ describe.each(MODELS)("%s", (name, options, ofPrefill) => {
 
   if (!name.startsWith("pages")) return;
 
+  test("both servers count what travels between them, and why requests fail", async () => {
+    const { prefill, decode, router } = pair;
+    const read = () => [prefill, decode].map(({ role }) => role.counts());
+    const before = read();
+    const input_ids = Array.from({ length: 30 }, (_, i) => 300 + i);
+    await postTo(router.url, "/generate", { input_ids, sampling_params });
+    const after = read();
+    const gained = (key: "pages" | "page_bytes" | "transfers" | "opened" | "failed") =>
+      after.map((counts, i) => counts[key] - before[i]![key]);
+    // The decode server computes the last token itself.
+    expect(gained("pages")).toEqual([8, 8]);
+    const [sent, received] = gained("page_bytes");
+    expect([sent, received! > 8 * 4 * 16]).toEqual([received, true]);
+    expect([gained("transfers"), gained("opened"), gained("failed")]).toEqual([
+      [1, 1],
+      [1, 1],
+      [0, 0],
+    ]);
+    for (const [i, counts] of after.entries()) {
+      const seconds = counts.transfer_seconds - before[i]!.transfer_seconds;
+      expect(counts.kv_transfer_latency_ms).toBeCloseTo(1000 * seconds, 6);
+      expect(counts.kv_transfer_speed_gb_s).toBeCloseTo(sent! / seconds / 1e9, 9);
+    }
+    const page = await (await fetch(`${decode.url}/metrics`)).text();
+    const labels = 'engine_type="decode",tp_rank="0",pp_rank="0",dp_rank="0",model_name="m"';
+    for (const line of [
+      `wisp:num_decode_transfer_queue_reqs{${labels}} 0`,
+      `wisp:kv_transfer_pages_total{${labels}} ${after[1]!.pages}`,
+      `wisp:kv_transfers_total{${labels}} ${after[1]!.transfers}`,
+      `wisp:disaggregation_servers{${labels}} 1`,
+    ]) {
+      expect(page.split("\n")).toContain(line);
+    }
+    const body = { input_ids, sampling_params, bootstrap_host: "127.0.0.1", bootstrap_room: 5 };
+    const room = { ...body, bootstrap_port: prefill.bootstrapPort };
+    await Promise.all([
+      postTo(prefill.url, "/generate", room),
+      postTo(decode.url, "/generate", { ...room, input_ids: [1, ...input_ids] }),
+    ]);
+    const failed = read().map(({ failures, failed_before_transfer: early }, i) => [
+      ...["other", "other_server"].map((why) => failures[why]! - after[i]!.failures[why]!),
+      early - after[i]!.failed_before_transfer,
+    ]);
+    // The one that sees the difference, and the one that it tells; which had asked for pages by then.
+    expect(failed.map(([own, told]) => [own, told])).toEqual([
+      [1, 0],
+      [0, 1],
+    ]);
+    await nothingLeft();
+  });
+
   test("what one server refuses, the pair refuses with the same words", async () => {
     const body = { text: "a", sampling_params: { max_new_tokens: -1 } };
     const [plain, routed] = [

@@ -12,6 +12,7 @@ import { MAX_CONTROL_BYTES, MAX_PAGE_BYTES } from "../../disaggregation/limits.t
 import { FRAME_HEADER_BYTES } from "../../disaggregation/page_frame.ts";
 import { prefilled, type TravelEngine } from "../../disaggregation/prefill_layer.ts";
 import { PrefillRooms } from "../../disaggregation/prefill_rooms.ts";
+import type { RoomFigures } from "../../disaggregation/room_figures.ts";
 import { UnsupportedError } from "../../errors.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import { layerOver } from "../../server/engine_layer.ts";
@@ -101,7 +102,7 @@ async function openPrefill(
           rooms.abort(requestId);
         },
       }),
-    counts: () => ({ ...rooms.counts, ...rooms.totals }),
+    counts: () => ({ ...rooms.counts, ...wireFigures(rooms.figures) }),
     close: async () => {
       rooms.close();
       await server.close();
@@ -138,8 +139,25 @@ async function openDecode(
       layerOver(engine, {
         generate: (request) => decoded(engine as TravelEngine, rooms, request),
       }),
-    counts: () => ({ ...rooms.counts, ...rooms.totals }),
+    counts: () => ({ ...rooms.counts, ...wireFigures(rooms.figures) }),
     close: async () => rooms.close(),
+  };
+}
+
+/** By the names of the wire. */
+function wireFigures(figures: RoomFigures) {
+  const { bytes, seconds } = figures.last;
+  return {
+    opened: figures.opened,
+    failed: figures.failed,
+    failed_before_transfer: figures.failedBefore,
+    failures: { ...figures.failures },
+    pages: figures.pages,
+    page_bytes: figures.pageBytes,
+    transfers: figures.transfers,
+    transfer_seconds: figures.transferSeconds,
+    kv_transfer_speed_gb_s: seconds === 0 ? 0 : bytes / seconds / 1e9,
+    kv_transfer_latency_ms: 1000 * seconds,
   };
 }
 

@@ -12,6 +12,7 @@ import type { EngineStatus, GenerationEngine } from "../../generation.ts";
 import type { RankStatus } from "../../ranks_status.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
+import type { EngineRole } from "../../server/server_context.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { StartTimes } from "../serve/start_times.ts";
 import {
@@ -22,6 +23,7 @@ import {
   requestMetrics,
   THROUGHPUT_WINDOW,
 } from "./request_metrics.ts";
+import { addRoleMetrics } from "./role_metrics.ts";
 
 export interface PrometheusOptions {
   /** Of the label `model_name`. */
@@ -30,11 +32,15 @@ export interface PrometheusOptions {
   readonly tokensHistogram?: boolean;
   /** Of the engine's start, if the server has measured it. */
   readonly startTimes?: StartTimes;
+  /** Of a server that shares requests with another one. */
+  readonly role?: EngineRole | undefined;
 }
 
 const RANK_LABELS = { engine_type: "unified", tp_rank: "0", pp_rank: "0", dp_rank: "0" };
 /** Of what all replicas have together. */
 const ALL = "all";
+
+type RankLabels = Readonly<Record<keyof typeof RANK_LABELS, string>>;
 
 export class PrometheusMetrics implements MetricsPage {
   readonly #registry = new Registry();
@@ -43,7 +49,10 @@ export class PrometheusMetrics implements MetricsPage {
   constructor(engine: GenerationEngine, options: PrometheusOptions) {
     this.#registry.setDefaultLabels({ model_name: options.modelName });
     this.#requests = requestMetrics(this.#registry, options.tokensHistogram ?? false);
-    addGauges(this.#registry, engine, this.#requests, options.startTimes);
+    const { role } = options;
+    const labels = { ...RANK_LABELS, ...(role && { engine_type: role.name }) };
+    addGauges({ registry: this.#registry, labels }, engine, this.#requests, options.startTimes);
+    if (role !== undefined) addRoleMetrics(this.#registry, role, labels);
   }
 
   get contentType(): string {
@@ -58,6 +67,11 @@ export class PrometheusMetrics implements MetricsPage {
     request.isMeasured === false ? undefined : new MeasuredRequest(request, this.#requests);
 }
 
+interface Series {
+  readonly registry: Registry;
+  readonly labels: RankLabels;
+}
+
 /** @param value Of a replica, by its number, as its status is now. */
 type AddGauge = (
   name: string,
@@ -65,13 +79,11 @@ type AddGauge = (
   value: (status: EngineStatus, replica: number) => number,
 ) => void;
 
-type Labels = typeof RANK_LABELS;
-
 /** Adds a gauge, whose values are told when they are read. */
 function addGauge(
   registry: Registry,
   { name, help }: { readonly name: string; readonly help: string },
-  tell: (set: (labels: Labels, value: number) => void) => void,
+  tell: (set: (labels: RankLabels, value: number) => void) => void,
 ): void {
   new Gauge({
     name: `wisp:${name}`,
@@ -86,7 +98,7 @@ function addGauge(
 
 /** In the order of the page. */
 function addGauges(
-  registry: Registry,
+  { registry, labels }: Series,
   engine: GenerationEngine,
   requests: RequestMetrics,
   times: StartTimes | undefined,
@@ -94,16 +106,16 @@ function addGauges(
   const gauge: AddGauge = (name, help, value) =>
     addGauge(registry, { name, help }, (set) => {
       for (const [i, status] of replicasOf(engine).entries()) {
-        set({ ...RANK_LABELS, dp_rank: `${i}` }, value(status, i));
+        set({ ...labels, dp_rank: `${i}` }, value(status, i));
       }
     });
-  const dp_rank = replicasOf(engine).length > 1 ? ALL : RANK_LABELS.dp_rank;
+  const dp_rank = replicasOf(engine).length > 1 ? ALL : labels.dp_rank;
   const whole = (name: string, help: string, value: () => number) =>
-    addGauge(registry, { name, help }, (set) => set({ ...RANK_LABELS, dp_rank }, value()));
+    addGauge(registry, { name, help }, (set) => set({ ...labels, dp_rank }, value()));
   addLoad(gauge, whole, requests);
   addRecent(gauge, requests);
   addCourse(gauge);
-  addMemory(registry, engine);
+  addMemory({ registry, labels }, engine);
   if (times === undefined) return;
   whole("engine_startup_time", "Seconds of the engine's start.", () => times.seconds);
   whole("engine_load_weights_time", "Seconds of loading weights.", () => times.weightSeconds);
@@ -134,12 +146,12 @@ function addLoad(
 }
 
 /** What each rank holds on its device. */
-function addMemory(registry: Registry, engine: GenerationEngine): void {
+function addMemory({ registry, labels }: Series, engine: GenerationEngine): void {
   const add = (name: string, help: string, pick: (of: Omit<RankStatus, "rank">) => number) =>
     addGauge(registry, { name, help }, (set) => {
       for (const [i, status] of replicasOf(engine).entries()) {
         for (const one of status.ranks ?? [{ ...status, rank: 0 }]) {
-          set({ ...RANK_LABELS, tp_rank: `${one.rank}`, dp_rank: `${i}` }, pick(one));
+          set({ ...labels, tp_rank: `${one.rank}`, dp_rank: `${i}` }, pick(one));
         }
       }
     });

@@ -206,7 +206,7 @@ async function appOver(
   const { watchdogTimeout } = options;
   const modelNames = modelNamesOf(engine.model.path, options.servedModelName);
   const [modelName] = modelNames;
-  const metrics = await openMetrics(engine, { ...options, modelName }, startTimes);
+  const metrics = await openMetrics(engine, { ...options, modelName, role }, startTimes);
   const observers = [...requestLogs(options, log), ...(metrics ? [metrics.observer] : [])];
   const { streamInterval } = options;
   return withPreferred(options, (samplingParams) =>
@@ -250,7 +250,8 @@ async function openMetrics(
     enableMetrics,
     modelName,
     collectTokensHistogram,
-  }: LaunchOptions & { readonly modelName: string },
+    role,
+  }: LaunchOptions & { readonly modelName: string; readonly role: OpenedRole | undefined },
   startTimes: StartTimes,
 ): Promise<PrometheusMetrics | undefined> {
   if (!enableMetrics) return undefined;
@@ -259,6 +260,7 @@ async function openMetrics(
     modelName,
     tokensHistogram: collectTokensHistogram,
     startTimes,
+    role,
   });
 }
 

@@ -121,15 +121,23 @@ function wireRank({ rank, weightBytes, cacheBytes }: RankStatus, status: EngineS
 }
 
 /** `GET /get_load`: tokens that are held or wait, for a router that shares requests out. */
-export function loadInfo({ engine }: ServerContext): Response {
+export function loadInfo({ engine, role }: ServerContext): Response {
   const { replicas, ...status } = engine.status();
+  const shared = role?.counts();
+  const load = wireLoad(status);
   return Response.json({
-    ...wireLoad(status),
+    ...load,
     ...(replicas && { loads: replicas.map((one, i) => wireLoad(one, i)) }),
+    ...(shared && {
+      // The engine has ended prompts whose pages are still on their way.
+      num_reqs: Math.max(load.num_reqs, shared.rooms),
+      num_waiting_rooms: shared.rooms - shared.transferring,
+      num_transferring_rooms: shared.transferring,
+    }),
   });
 }
 
-function wireLoad(status: EngineStatus, replica?: number): object {
+function wireLoad(status: EngineStatus, replica?: number) {
   const { runningRequests, queuedRequests, usedTokens, ranks } = status;
   const load = loadOf(status);
   return {

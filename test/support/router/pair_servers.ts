@@ -7,6 +7,7 @@ import { expect } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { DISAGGREGATION_OPTIONS } from "../../../src/node/disaggregation/disaggregation_options.ts";
 import { type OpenedRole, openRole } from "../../../src/node/disaggregation/open_role.ts";
+import { PrometheusMetrics } from "../../../src/node/observe/prometheus.ts";
 import { parseOptions } from "../../../src/node/options/option_parser.ts";
 import { roundRobinPolicy } from "../../../src/router/policy/policy.ts";
 import { until } from "../until.ts";
@@ -35,7 +36,8 @@ export async function roleServer(
     onEvent: (text) => events.push(text),
   }))!;
   closeAfterwards(() => role.close());
-  const { url } = await serverOver(engine, { role });
+  const metrics = new PrometheusMetrics(engine, { modelName: "m", role });
+  const { url } = await serverOver(engine, { role, metrics });
   const bootstrapPort = Number(/:(\d+)$/.exec(role.lines.at(-1)!)?.[1]);
   return { url, role, bootstrapPort, events };
 }
