@@ -127,9 +127,10 @@ function commandProblems(pod: PodTemplate, container: Container): readonly strin
   try {
     if (command === "launch_router") return routerPorts(pod, routerOptions(args));
     if (command !== "launch_server") return [`it runs ${command}`];
+    const options = serverOptions(args);
     return [
-      ...serverProblems(pod, container, serverOptions(args)),
-      ...environmentWarnings(plainVariables(container), true),
+      ...serverProblems(pod, container, options),
+      ...environmentWarnings(plainVariables(container), (options.nnodes ?? 1) > 1),
     ];
   } catch (error) {
     return [(error as Error).message];

@@ -150,15 +150,18 @@ export class FakeCluster {
   }
 }
 
-/** @param tls Serves by https. */
-export async function fakeCluster(tls?: ServerOptions): Promise<FakeCluster> {
+/**
+ * @param tls Serves by https.
+ * @param host Where it listens.
+ */
+export async function fakeCluster(tls?: ServerOptions, host = "127.0.0.1"): Promise<FakeCluster> {
   const cluster = new FakeCluster();
   const answer = (request: IncomingMessage, response: ServerResponse) =>
     cluster.answer(request, response);
   const server = tls === undefined ? createServer(answer) : createSecureServer(tls, answer);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
   const { port } = server.address() as AddressInfo;
-  cluster.url = `${tls === undefined ? "http" : "https"}://127.0.0.1:${port}`;
+  cluster.url = `${tls === undefined ? "http" : "https"}://${host}:${port}`;
   closeAfterwards(
     () =>
       new Promise<void>((resolve) => {
