@@ -5,23 +5,23 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { optionsOf } from "../support/deploy/manifest_links.ts";
+import { optionsOf } from "../../support/deploy/manifest_links.ts";
 import {
   hasKustomize,
   type PodTemplate,
   podTemplates,
   rendered,
-} from "../support/deploy/manifests.ts";
+} from "../../support/deploy/manifests.ts";
 import {
   HOST_ADDRESS,
   type PodNetwork,
   podNetworks,
   removePodNetworks,
-} from "../support/deploy/pod_networks.ts";
-import { type FakeCluster, fakeCluster } from "../support/router/fake_cluster.ts";
-import { closeAll } from "../support/router/worker_servers.ts";
-import { until } from "../support/until.ts";
-import { type StartedWisp, scratch, serveWisp, startWisp, stopAll } from "./support/wisp.ts";
+} from "../../support/deploy/pod_networks.ts";
+import { type FakeCluster, fakeCluster } from "../../support/router/fake_cluster.ts";
+import { closeAll } from "../../support/router/worker_servers.ts";
+import { until } from "../../support/until.ts";
+import { type StartedWisp, scratch, serveWisp, startWisp, stopAll } from "../support/wisp.ts";
 
 const PODS = 3;
 
