@@ -28,7 +28,10 @@ export class LeavingCommunicator {
       throw error;
     };
     this.communicator = {
-      ...{ rank, size, allocate, release },
+      rank,
+      size,
+      allocate,
+      release,
       allGather: (part, into, exchange) => group.allGather(part, into, exchange).catch(going),
       ...(group.spoil && { spoil: (reason: string) => group.spoil!(reason).catch(going) }),
       abort: (reason) => {
