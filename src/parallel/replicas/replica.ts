@@ -28,7 +28,8 @@ export class Replica implements BalancedReplica {
   load = 0;
   tokens = 0;
   #standing = 0;
-  #recoveries = 0;
+  /** How often it has begun with an empty cache. */
+  #losses = 0;
   /** Requests that were sent and have not ended. */
   #inFlight = 0;
   /** Those of them that have not been accepted, and the tokens of their prompts. */
@@ -53,8 +54,9 @@ export class Replica implements BalancedReplica {
     this.load = Math.min(this.#inFlight, known);
     this.tokens = status.usedTokens + status.queuedTokens + this.#unreadTokens;
     this.#standing = STANDINGS.indexOf(this.#standingOf(status, stallSeconds));
-    const hasLost = status.recoveries > this.#recoveries;
-    this.#recoveries = status.recoveries;
+    const losses = status.recoveries + (status.restarts ?? 0);
+    const hasLost = losses > this.#losses;
+    this.#losses = losses;
     return hasLost;
   }
 

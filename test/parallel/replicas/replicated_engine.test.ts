@@ -123,14 +123,17 @@ describe("a request goes", () => {
     expect(await ranksOf(engine, 1, { prompt: "Hi", dataParallelRank: 3 })).toEqual([3]);
   });
 
-  test("where others have gone that begin alike, until that is lost with a device", async () => {
+  test.each([
+    ["a device", { recoveries: 1 }],
+    ["its ranks", { restarts: 1 }],
+  ])("where others have gone that begin alike, until that is lost with %s", async (_, told) => {
     const { engine, engines } = setUp(2, { loadBalanceMethod: "cache_aware" });
     const request = { prompt: "Once upon a time there was a fox who had a house" };
     expect(await ranksOf(engine, 3, request)).toEqual([0, 0, 0]);
     expect(
       (await ask(engine, { prompt: "Quite another text, which is longer. ".repeat(9) })).rank,
     ).toBe(1);
-    engines[0]!.told = { recoveries: 1 };
+    engines[0]!.told = told;
     // Replica 0 has the least of all prompts now, and gets a text that is new to it.
     expect((await ask(engine, { prompt: "0123456789 ".repeat(200) })).rank).toBe(0);
     expect(await ranksOf(engine, 2, request)).toEqual([1, 1]);
