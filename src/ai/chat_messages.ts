@@ -11,6 +11,7 @@ import type {
   LanguageModelV3ToolResultPart,
 } from "@ai-sdk/provider";
 import { UnsupportedError } from "../errors.ts";
+import { toBase64 } from "../images/data_url.ts";
 
 type Assistant = Extract<LanguageModelV3Message, { role: "assistant" }>;
 
@@ -50,18 +51,7 @@ function addressOf({ data, mediaType }: LanguageModelV3FilePart): string {
   if (data instanceof URL) return data.href;
   // The SDK may say "image/*" where it does not know better: pictures tell what they are themselves.
   const type = mediaType === "image/*" ? "image/png" : mediaType;
-  return `data:${type};base64,${typeof data === "string" ? data : base64(data)}`;
-}
-
-/** Bytes that become text at once, few enough to be arguments of a call. */
-const PIECE = 0x2000;
-
-function base64(bytes: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += PIECE) {
-    text += String.fromCharCode.apply(null, [...bytes.subarray(at, at + PIECE)]);
-  }
-  return btoa(text);
+  return `data:${type};base64,${typeof data === "string" ? data : toBase64(data)}`;
 }
 
 function assistantMessage({ content }: Assistant): object {

@@ -185,7 +185,7 @@ function readPalette(body: Uint8Array): Uint8Array {
 }
 
 /** The checksum of PNG and gzip. */
-function crc32(bytes: Uint8Array): number {
+export function crc32(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) {
     crc ^= byte;

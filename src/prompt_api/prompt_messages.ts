@@ -4,6 +4,8 @@
  * @module
  */
 
+import { toBase64 } from "../images/data_url.ts";
+
 export type MessageValue =
   | string
   | BufferSource
@@ -108,10 +110,7 @@ export function notSupported(what: string): DOMException {
 }
 
 async function imagePart(value: MessageValue): Promise<{ readonly type: string }> {
-  const bytes = await pngOf(value);
-  let text = "";
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  const image_url = { url: `data:image/png;base64,${btoa(text)}` };
+  const image_url = { url: `data:image/png;base64,${toBase64(await pngOf(value))}` };
   return Object.assign({ type: "image_url" }, { image_url });
 }
 

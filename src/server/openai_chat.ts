@@ -6,10 +6,14 @@
 import { EngineError } from "../errors.ts";
 import type { GenerationEngine } from "../generation.ts";
 import { readEvents } from "../http/event_reader.ts";
+import { dataUrlOf } from "../images/data_url.ts";
 import { parsersOf } from "../text/family_parsers.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
-/** What `POST /v1/chat/completions` takes, other fields among it. */
+/**
+ * What `POST /v1/chat/completions` takes, other fields among it. The `url` of an `image_url` may be the
+ * bytes of a file, a Blob or an ImageData too.
+ */
 export interface ChatCompletionBody {
   readonly messages: readonly object[];
   readonly stream?: boolean | null;
@@ -169,7 +173,7 @@ export function openaiChat(engine: GenerationEngine, options: OpenaiChatOptions 
     const response = await app.request("/v1/chat/completions", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify(body),
+      body: JSON.stringify({ ...body, messages: await writtenMessages(body.messages) }),
       ...(signal && { signal }),
     });
     if (!response.ok) {
@@ -179,6 +183,30 @@ export function openaiChat(engine: GenerationEngine, options: OpenaiChatOptions 
     return body.stream === true ? chunksOf(response, signal) : shaped(await response.json());
   };
   return { completions: { create: create as OpenaiChat["completions"]["create"] } };
+}
+
+/** Messages with images in place as text. */
+function writtenMessages(messages: unknown): unknown {
+  if (!Array.isArray(messages)) return messages;
+  return Promise.all(messages.map((message, m) => writtenMessage(message, `messages[${m}]`)));
+}
+
+async function writtenMessage(message: unknown, path: string): Promise<unknown> {
+  const { content } = (message ?? {}) as { readonly content?: unknown };
+  if (!Array.isArray(content)) return message;
+  const parts = content.map(async (part: unknown, p) => {
+    const { image_url } = (part ?? {}) as {
+      readonly image_url?: { readonly url?: unknown } | null;
+    };
+    const { url } = image_url ?? {};
+    if (typeof url !== "object" || url === null) return part;
+    const at = `${path}.content[${p}].image_url.url`;
+    const written = await dataUrlOf(url, at).catch((error: Error) => {
+      throw new ChatCompletionError(error.message, 400, at);
+    });
+    return { ...(part as object), image_url: { ...image_url, url: written } };
+  });
+  return { ...(message as object), content: await Promise.all(parts) };
 }
 
 function failureOf(body: unknown, status?: number): ChatCompletionError {

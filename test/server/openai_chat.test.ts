@@ -1,9 +1,12 @@
 /** `openaiChat(engine)` beside OpenAI's own client over the endpoint: the same answers and errors. */
 import OpenAI, { APIError } from "openai";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
+import { openImage } from "../../src/images/decode_image.ts";
 import { createApp } from "../../src/server/app.ts";
 import { ChatCompletionError, openaiChat } from "../../src/server/openai_chat.ts";
 import { type Script, ScriptedEngine } from "../support/engines/scripted_engine.ts";
+import { ALPHA_SIZE, alphaPixel, alphaValues, seenOf } from "../support/images/alpha_pictures.ts";
+import { writePng } from "../support/images/write_png.ts";
 
 const CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 12}}\n</tool_call>';
 const ANSWER = ["<think>", "Hm", ".", "</think>", "Adding.", ...CALL];
@@ -139,4 +142,60 @@ test("a signal, and a loop that is left, end the request", async () => {
   const answering = chat.completions.create(plain, { signal: whole.signal });
   whole.abort();
   await expect(answering).rejects.toMatchObject({ name: "AbortError" });
+});
+
+describe("images of a chat", () => {
+  const data = Uint8ClampedArray.from(alphaValues());
+  const pixels = { ...ALPHA_SIZE, data };
+  const png = writePng({
+    ...{ ...ALPHA_SIZE, colorType: 6, bitDepth: 8 },
+    sample: (x, y, c) => alphaPixel(x, y)[c]!,
+  });
+  const image = (url: unknown) => ({ type: "image_url", image_url: { url, detail: "low" } });
+  const asked = (url: unknown) => ({
+    messages: [
+      { role: "system", content: "See." },
+      { role: "user", content: [image(url), { type: "text", text: "What?" }] },
+    ],
+  });
+
+  test("are URLs, bytes, blobs and pixels, with the colours that alpha hides", async () => {
+    const engine = new ScriptedEngine({
+      model: { readsImages: true },
+      script: () => ({ pieces: ["ok"] }),
+    });
+    const { completions } = openaiChat(engine);
+    const url = `data:image/png;base64,${Buffer.from(png).toString("base64")}`;
+    for (const one of [url, png, new Blob([png]), pixels]) await completions.create(asked(one));
+    const files = engine.requests.map(({ images }) => images![0] as Uint8Array);
+    expect(files.slice(0, 3)).toEqual([png, png, png]);
+    for (const alpha of ["drop", "white"] as const) {
+      const { rgb } = await openImage(files[3]!, undefined, alpha).decode();
+      expect(Array.from(rgb)).toEqual(seenOf(data, alpha));
+    }
+    expect(engine.requests[3]!.messages![1]!.content).toEqual([
+      { type: "image", detail: "low" },
+      { type: "text", text: "What?" },
+    ]);
+  });
+
+  test.each<[string, unknown, RegExp]>([
+    [
+      "a bitmap",
+      { width: 1, height: 1, [Symbol.toStringTag]: "ImageBitmap" },
+      /^Cannot use messages\[1\]\.content\[0\]\.image_url\.url, an ImageBitmap: a chat takes no drawings/,
+    ],
+    [
+      "anything else",
+      { width: 1 },
+      /^Cannot read messages\[1\]\.content\[0\]\.image_url\.url: it is/,
+    ],
+    ["pixels that are too few", { ...pixels, height: 7 }, /it is not a URL, a Uint8Array, a Blob/],
+  ])("refuses %s by its place", async (_, given, message) => {
+    const { completions } = openaiChat(new ScriptedEngine({ model: { readsImages: true } }));
+    const error: unknown = await completions.create(asked(given)).catch((one: unknown) => one);
+    expect(error).toBeInstanceOf(ChatCompletionError);
+    expect((error as ChatCompletionError).message).toMatch(message);
+    expect(error).toMatchObject({ status: 400, param: "messages[1].content[0].image_url.url" });
+  });
 });
