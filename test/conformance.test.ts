@@ -25,7 +25,7 @@ const rows = [...document.matchAll(/^\| (`.*?) \| (.*?) \|(?: (.*) \|)?$/gm)].ma
 );
 
 /** Options of which so many are tested that they have files of their own. */
-const GROUPS = ["disaggregation", "expert", "rank", "speculation"];
+const GROUPS = ["disaggregation", "expert", "json", "rank", "speculation"];
 
 test("each option has a row with its state and its test", () => {
   const files = ["options.test", ...GROUPS.map((name) => `support/${name}_options`)];

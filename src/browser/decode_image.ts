@@ -102,7 +102,7 @@ function isOpaque(rgba: Uint8Array | Uint8ClampedArray): boolean {
 async function texturePixels(bitmap: ImageBitmap): Promise<DecodedImage> {
   const { width, height } = bitmap;
   const gl = new OffscreenCanvas(1, 1).getContext("webgl2");
-  if (gl === null) throw new Error("its alpha takes WebGL 2, which is not there");
+  if (gl === null) throw new Error("Cannot read its alpha: the browser has no WebGL 2");
   gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
   gl.bindFramebuffer(gl.FRAMEBUFFER, gl.createFramebuffer());
   const rgba = new Uint8Array(width * height * 4);
@@ -136,6 +136,6 @@ function readTexture(gl: WebGL2RenderingContext, piece: ImageBitmap): Uint8Array
   const values = new Uint8Array(width * height * 4);
   gl.readPixels(0, 0, width, height, gl.RGBA, gl.UNSIGNED_BYTE, values);
   const problem = gl.getError();
-  if (problem !== gl.NO_ERROR) throw new Error(`WebGL fails with ${problem}`);
+  if (problem !== gl.NO_ERROR) throw new Error(`Cannot read a texture: WebGL says ${problem}`);
   return values;
 }

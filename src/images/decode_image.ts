@@ -1,5 +1,5 @@
 /**
- * Bytes of an image's file, or what somebody has decoded, to pixels. What kind bytes are, they say
+ * Bytes of an image's file, or a picture that comes decoded, to pixels. What kind bytes are, they say
  * themselves.
  *
  * @module

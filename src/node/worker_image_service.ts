@@ -16,7 +16,7 @@ import {
 import { sharpDecoder } from "./media/sharp_decoder.ts";
 
 /** MiB of heap that the thread may take; pixels lie beside it, and have limits of their own. */
-const HEAP_MIB = 512;
+export const MAX_IMAGE_HEAP_MIB = 512;
 /** Where the built worker lies, seen from the package's entries and from the files they share. */
 const PLACES = ["./image_worker.js", "../image_worker.js"];
 
@@ -37,7 +37,7 @@ export const workerImageService: CreateImageService = ({ alpha }) => {
  * @param url The built `image_worker.ts`.
  * @param heapMib MiB of heap that the thread may take.
  */
-export function imageThread(url: URL, heapMib = HEAP_MIB): StartImageThread {
+export function imageThread(url: URL, heapMib = MAX_IMAGE_HEAP_MIB): StartImageThread {
   return ({ onAnswer, onEnd }) => {
     const worker = new Worker(url, {
       // Flags of this process may be such that a thread refuses them.

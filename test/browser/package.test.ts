@@ -112,7 +112,11 @@ const BUNDLERS: Readonly<Record<string, (outDir: string) => Promise<void>>> = {
       format: "esm",
     });
     const dist = join(installed, "dist");
-    for (const file of ["browser_worker.js", "browser_grammar_worker.js"]) {
+    for (const file of [
+      "browser_worker.js",
+      "browser_grammar_worker.js",
+      "browser_image_worker.js",
+    ]) {
       cpSync(join(dist, file), join(outDir, "wisp", file));
     }
     cpSync(join(dist, "tokenizers"), join(outDir, "wisp", "tokenizers"), { recursive: true });

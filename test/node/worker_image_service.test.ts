@@ -14,6 +14,7 @@ import { type BuiltWorker, buildWorker } from "../support/engines/built_worker.t
 import { ALPHA_SIZE, alphaValues } from "../support/images/alpha_pictures.ts";
 import { plainPng } from "../support/images/plain_png.ts";
 import { writePng } from "../support/images/write_png.ts";
+import { until } from "../support/until.ts";
 
 let worker: BuiltWorker;
 beforeAll(async () => {
@@ -156,7 +157,9 @@ describe("a thread of images", () => {
     reading.close();
     expect((await seen(service, small)).pictures).toHaveLength(1);
     threads[1]!.terminate();
-    await expect.poll(() => outcome(seen(service, small))).toMatchObject({ pictures: [{}] });
+    await until(async () => {
+      expect(await outcome(seen(service, small))).toMatchObject({ pictures: [{}] });
+    });
   });
 
   test("that cannot be started says why", async () => {

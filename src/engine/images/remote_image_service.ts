@@ -98,7 +98,7 @@ async function* picturesOf(
   const { pictures } = await link.ask({ type: "decode", recipe });
   const ask = (index: number) => {
     const answer = index < pictures ? link.ask({ type: "picture", index }) : undefined;
-    // It is awaited below, or by nobody.
+    // What fails is told below, unless the caller has left.
     answer?.catch(() => {});
     return answer;
   };
@@ -110,7 +110,7 @@ async function* picturesOf(
       yield picture;
     }
   } finally {
-    // A question at a time, whoever asks the next one.
+    // The thread is asked one question at a time, by the next image too.
     await next?.catch(() => {});
   }
 }

@@ -94,7 +94,7 @@ describe.skipIf(VISION_MODEL === undefined)("forms of images (needs ../shared/da
     expect(tokens).toEqual(one.greedy.ids);
   });
 
-  test("options that are none are refused by name", async () => {
+  test("the engine refuses wrong options by name", async () => {
     const decodeImage = () => Promise.reject(new Error("unused"));
     const imageService = () => {
       throw new Error("unused");

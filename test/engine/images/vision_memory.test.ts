@@ -12,7 +12,9 @@ const inspected = (config: object, deviceMemory = 8 * GIB) =>
     { contextLength: 2048, deviceMemory: [deviceMemory] },
   );
 
-const onlyVision = Object.entries(configs).filter(([name, config]) => "architectures" in config && name !== "QWEN_2_5_VL_NEW");
+const onlyVision = Object.entries(configs).filter(
+  ([name, config]) => "architectures" in config && name !== "QWEN_2_5_VL_NEW",
+);
 
 describe("wisp inspect counts a vision tower", () => {
   test("of LLaVA-1.5-7B: its weights, and what one picture takes", async () => {
