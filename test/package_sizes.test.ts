@@ -78,15 +78,16 @@ const imports = (file: string) =>
   );
 
 test.each([
-  ["index.js", 392_500],
+  ["index.js", 397_100],
   ["engine.js", 313_500],
-  ["browser.js", 32_600],
-  ["server.js", 112_800],
-  ["ai.js", 3_500],
-  ["prompt_api.js", 4_100],
-  ["browser_worker.js", 329_000],
+  ["browser.js", 33_900],
+  ["server.js", 115_700],
+  ["ai.js", 3_630],
+  ["prompt_api.js", 4_270],
+  ["browser_worker.js", 332_500],
   ["browser_grammar_worker.js", 69_200],
-  ["browser_service_worker.js", 67_800],
+  ["browser_image_worker.js", 8_700],
+  ["browser_service_worker.js", 68_500],
 ])("%s and what it imports are at most %i bytes, gzipped", (file, limit) => {
   sizes[file] = [...withImports(file)].reduce((sum, name) => sum + gzipped(text(name)), 0);
   expect(sizes[file]).toBeLessThan(limit);
@@ -113,7 +114,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
   }
   const workers = readdirSync(dist).filter((name) => /^browser_\w*worker\.js$/.test(name));
   for (const file of workers) expect(imports(file), file).toEqual([]);
-  expect(workers).toHaveLength(3);
+  expect(workers).toHaveLength(4);
   expect(() => new Function(text("browser_service_worker.js"))).not.toThrow();
 });
 
@@ -128,7 +129,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 199,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 201,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -141,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 199,000
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(199_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(201_000);
 });
 
 test("docs/browser.md says how large they are", () => {

@@ -11,7 +11,7 @@ import type {
   LanguageModelV3ToolResultPart,
 } from "@ai-sdk/provider";
 import { UnsupportedError } from "../errors.ts";
-import { toBase64 } from "../images/data_url.ts";
+import { toBase64 } from "../images/to_base64.ts";
 
 type Assistant = Extract<LanguageModelV3Message, { role: "assistant" }>;
 

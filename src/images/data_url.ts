@@ -1,21 +1,11 @@
 /**
- * Bytes as base64, and what a program gives as an image as a data URL.
+ * What a program gives as an image, as a data URL.
  *
  * @module
  */
 import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import { pngFile } from "./png_file.ts";
-
-/** Bytes that become text at once, few enough to be arguments of a call. */
-const PIECE = 0x2000;
-
-export function toBase64(bytes: Uint8Array): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += PIECE) {
-    text += String.fromCharCode.apply(null, Array.from(bytes.subarray(at, at + PIECE)));
-  }
-  return btoa(text);
-}
+import { toBase64 } from "./to_base64.ts";
 
 /**
  * @param path Of the image, for messages.

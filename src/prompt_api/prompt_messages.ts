@@ -4,7 +4,7 @@
  * @module
  */
 
-import { toBase64 } from "../images/data_url.ts";
+import { toBase64 } from "../images/to_base64.ts";
 
 export type MessageValue =
   | string

@@ -55,6 +55,13 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "a step that fails, and the way on from there, tried below": [
     "engine/step/step_loop.ts: await this.#survive(error, inFlight);",
   ],
+  "images that programs give, tried in test/engine/images/image_inputs.test.ts": [
+    "engine/images/image_inputs.ts: else if (isBlob(image)) seen.push(await bytesOf(image, index));",
+    "engine/images/image_inputs.ts: return new Uint8Array(await blob.arrayBuffer());",
+  ],
+  "what pages have drawn, tried in test/browser/image_worker.test.ts": [
+    "engine/images/opened_picture.ts: ? await inMemory(() => readDrawing!(given))",
+  ],
   "called by tools alone": [
     "engine/step/model_runner.ts: const counts = await this.plan.countLaunches(this.#step);",
     "engine/step/model_runner.ts: await this.#read!();",
