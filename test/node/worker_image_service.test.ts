@@ -1,11 +1,13 @@
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { ImageAnswer } from "../../src/engine/images/image_messages.ts";
 import type { ImageService, SeenImage } from "../../src/engine/images/image_service.ts";
 import { localImageService } from "../../src/engine/images/local_image_service.ts";
 import {
   RemoteImageService,
   type StartImageThread,
 } from "../../src/engine/images/remote_image_service.ts";
+import { serveImages } from "../../src/engine/images/serve_images.ts";
 import { InvalidRequestError, WorkerError } from "../../src/errors.ts";
 import { IMAGE_ALPHAS } from "../../src/images/alpha.ts";
 import type { PictureRecipe, PictureView } from "../../src/images/picture_recipe.ts";
@@ -132,6 +134,23 @@ describe("images in a worker thread", () => {
     heap = 64;
     expect((await seen(service, small)).pictures).toHaveLength(1);
   });
+});
+
+test("memory that cannot be had is the thread's failure", async () => {
+  const answers: ImageAnswer[] = [];
+  const take = serveImages((answer) => answers.push(answer), {
+    decode: () => Promise.reject(new RangeError("Array buffer allocation failed")),
+  });
+  const gif = Uint8Array.from(Buffer.from("GIF89a\x01\0\x01\0", "latin1"));
+  take({ type: "open", image: gif, alpha: "drop" });
+  await until(() => expect(answers).toMatchObject([{ type: "opened" }]));
+  take({ type: "decode", recipe: WHOLE });
+  await until(() => expect(answers).toHaveLength(2));
+  const { type, message } = (answers[1] as Extract<ImageAnswer, { type: "failed" }>).error;
+  expect([type, message]).toEqual([
+    "WorkerError",
+    "Cannot read the image: there is no memory for it (Array buffer allocation failed)",
+  ]);
 });
 
 describe("a thread of images", () => {

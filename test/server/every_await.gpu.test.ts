@@ -60,7 +60,7 @@ const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
     "engine/images/image_inputs.ts: return new Uint8Array(await blob.arrayBuffer());",
   ],
   "what pages have drawn, tried in test/browser/image_worker.test.ts": [
-    "engine/images/opened_picture.ts: ? await inMemory(() => readDrawing!(given))",
+    "engine/images/opened_picture.ts: let image: ImageSource | undefined = isDrawing(given) ? await readDrawing!(given) : given;",
   ],
   "called by tools alone": [
     "engine/step/model_runner.ts: const counts = await this.plan.countLaunches(this.#step);",

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { InvalidRequestError } from "../../errors.ts";
 import type { ImageDrawing } from "../../image_input.ts";
 import type { DecodedImage, ImageAlpha } from "../../images/alpha.ts";
 import type { DecodeImage } from "../../images/coded_image.ts";
@@ -30,47 +29,31 @@ export interface OpenedPicture {
   picture(index: number): Promise<TowerPicture>;
 }
 
-/** @throws {InvalidRequestError} as a rejection, when it is more than can be allocated. */
 export async function openPicture(
   given: SeenImage,
   alpha: ImageAlpha,
   { decode, readDrawing }: ImageTools,
 ): Promise<OpenedPicture> {
-  let image: ImageSource | undefined = isDrawing(given)
-    ? await inMemory(() => readDrawing!(given))
-    : given;
-  const hash = await inMemory(() => hashOfImage(image!));
+  let image: ImageSource | undefined = isDrawing(given) ? await readDrawing!(given) : given;
+  const hash = await hashOfImage(image);
   const tiles: (Pixels | undefined)[] = [];
   let used: PictureRecipe;
   return {
     hash,
-    decode: (recipe) =>
-      inMemory(async () => {
-        used = recipe;
-        const pixels = await openImage(image!, decode, alpha).decode();
-        image = undefined;
-        for (const tile of await tilesOf(pixels, recipe)) tiles.push(tile);
-        return tiles.length;
-      }),
-    picture: (index) =>
-      inMemory(async () => {
-        const picture = await patchesOf(tiles[index]!, used);
-        tiles[index] = undefined;
-        return picture;
-      }),
+    async decode(recipe) {
+      used = recipe;
+      const pixels = await openImage(image!, decode, alpha).decode();
+      image = undefined;
+      for (const tile of await tilesOf(pixels, recipe)) tiles.push(tile);
+      return tiles.length;
+    },
+    async picture(index) {
+      const picture = await patchesOf(tiles[index]!, used);
+      tiles[index] = undefined;
+      return picture;
+    },
   };
 }
 
 const isDrawing = (image: SeenImage): image is ImageDrawing =>
   !(image instanceof Uint8Array) && !("rgba" in image);
-
-/** Memory that cannot be had is the image's fault. */
-async function inMemory<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (cause) {
-    if (!(cause instanceof RangeError)) throw cause;
-    const problem = `it is too large (${cause.message})`;
-    throw new InvalidRequestError(`Cannot read the image: ${problem}`, undefined, { cause });
-  }
-}

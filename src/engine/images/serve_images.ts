@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { WorkerError } from "../../errors.ts";
 import { errorData } from "../remote/error_data.ts";
 import type { ImageAnswer, ImageCall, ImageQuestion } from "./image_messages.ts";
 import { type ImageTools, type OpenedPicture, openPicture } from "./opened_picture.ts";
@@ -33,7 +34,14 @@ export function serveImages(send: Send, tools: ImageTools): (call: ImageCall) =>
     }
     answer(call).then(
       (done) => send(done, done.type === "picture" ? [done.picture.patches.buffer] : []),
-      (error: unknown) => send({ type: "failed", error: errorData(error) }, []),
+      (error: unknown) => send({ type: "failed", error: errorData(toldError(error)) }, []),
     );
   };
+}
+
+/** Memory that cannot be had is this thread's failure. */
+function toldError(cause: unknown): unknown {
+  if (!(cause instanceof RangeError)) return cause;
+  const problem = `there is no memory for it (${cause.message})`;
+  return new WorkerError(`Cannot read the image: ${problem}`, { cause });
 }
