@@ -111,7 +111,7 @@ const longGpuTests = [
   "test/engine/step/tree_statistics.gpu.test.ts",
   // An engine whose device is lost compiles everything again; the server's own test stays.
   "test/engine/load/device_loss.gpu.test.ts",
-  "test/engine/images/{image_loss,image_models,image_prefixes}.gpu.test.ts",
+  "test/engine/images/{hostile_images,image_loss,image_models,image_prefixes}.gpu.test.ts",
   // A load, or a request, for each wait that fails.
   "test/engine/load_awaits.gpu.test.ts",
   "test/engine/recovery_awaits.gpu.test.ts",
@@ -174,7 +174,7 @@ const ofAnyDriver = [
     ...["awaits", "chunked_prefix", "decode_buckets", "default_limits", "device_loss", "engine"],
     ...["equal_prompts", "faults", "flush_cache", "grammar", "grammar_worker"],
     ...["image_exactness", "image_golden", "image_loss", "image_models", "image_prefixes"],
-    ...["image_requests", "input_embeds"],
+    ...["hostile_images", "image_requests", "input_embeds"],
     ...["load_awaits", "loads_at_once", "overlap", "page_handover", "pipelines", "prefix_loss"],
     ...["prefix_store", "profile", "progress", "recovery_awaits", "reference_settings"],
     ...["remote_engine", "retraction_memory", "sampler_memory", "start_sizes"],

@@ -109,7 +109,8 @@ async function decodeImage(
 
 async function decodePng(file: PngFile): Promise<Pixels> {
   const rows = new PngRows(file);
-  const reader = inflated(file).getReader();
+  const pieces = piecesOf(file.data);
+  const reader = inflated(pieces).getReader();
   try {
     while (!rows.isDone) {
       const { done, value } = await next(reader);
@@ -122,13 +123,14 @@ async function decodePng(file: PngFile): Promise<Pixels> {
     // The checksum comes last; bytes behind the rows belong to no picture.
     await next(reader);
   } finally {
-    reader.cancel().catch(() => {});
+    // What is left is never read. It is not cancelled: Node then throws, where nobody can catch it, as
+    // soon as it has inflated what is on its way.
+    pieces.return(undefined);
   }
   return rows.pixels;
 }
 
-function inflated({ data }: PngFile): ReadableStream<Uint8Array> {
-  const pieces = piecesOf(data);
+function inflated(pieces: Iterator<Uint8Array, undefined>): ReadableStream<Uint8Array> {
   // A Blob of thousands of parts would hold up everything else.
   const source = new ReadableStream<BufferSource>({
     pull(controller) {

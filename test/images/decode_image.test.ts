@@ -115,6 +115,21 @@ it("rows may come in thousands of chunks, some of them empty", async () => {
   expect(Array.from({ length: 64 * 64 }, (_, i) => rgb[3 * i])).toEqual(want);
 });
 
+it("rows that go on behind the picture are left, and fail nothing later", async () => {
+  const bomb = (byte: number) =>
+    joinPng([header(64, 64), ["IDAT", deflateSync(Buffer.alloc(2 ** 24, byte))], end]);
+  const [whole, wrong] = [bomb(0), bomb(5)];
+  const before = process.memoryUsage().external;
+  for (let i = 0; i < 150; i++) {
+    const { rgb } = await openImage(whole).decode();
+    expect(rgb.some((byte) => byte !== 0)).toBe(false);
+    await expect(openImage(wrong).decode()).rejects.toThrow(/filter 5/);
+    await new Promise((done) => setTimeout(done, i % 3));
+  }
+  // Inflated, they are 4.7 GiB.
+  expect(process.memoryUsage().external - before).toBeLessThan(2 ** 29);
+});
+
 it("a walk along many chunks lets other work have its turns", async () => {
   const isOver = vi.fn();
   while (!turns.isDue);
