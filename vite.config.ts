@@ -41,7 +41,7 @@ const ofBuiltFiles = [
 /** Tests of browsers, bundlers, processes and large models, which `npm run test:drivers` has. */
 const longTests = [
   "test/browser/**/{decode_images,demo,demo_errors,demo_screenshots,demo_storage,grammar_worker,image_worker,local_endpoint,package,storage}.test.ts",
-  "test/browser/worker_engine.test.ts",
+  "test/browser/{image_answers,worker_engine}.test.ts",
   "test/start.test.ts",
   "test/browser/device/{device_page,firefox,firefox_readback,kernels}.test.ts",
   "test/{load_memory,runtimes}.test.ts",
@@ -196,12 +196,12 @@ const ofAnyDriver = [
   "test/models/config/*.gpu.test.ts",
   // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
   "test/parallel/{group_end,led_awaits,led_ranks,rank_devices,rank_drafts}.gpu.test.ts",
-  // Kernels in the forms of all rows and of vision towers are checked on both; a model in them compiles for long. Launches
+  // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
   ...["classes/matrix_class", "draft_tree_launches", "gpu_rows", "launches"].map(
     (name) => `test/models/${name}.gpu.test.ts`,
   ),
-  ...["recorded_launches", "vision_golden"].map((name) => `test/models/${name}.gpu.test.ts`),
+  "test/models/recorded_launches.gpu.test.ts",
 ];
 
 interface Files {

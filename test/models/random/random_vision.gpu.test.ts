@@ -10,7 +10,7 @@ import {
   type VisionFamily,
 } from "../../support/checkpoints/random_vision.ts";
 import { device, fullTest, smallestCaseOnly } from "../../support/devices/gpu.ts";
-import { randomTile, SCALE, towerRows } from "../../support/images/tower_rows.ts";
+import { largestError, randomTile, SCALE, towerRows } from "../../support/images/tower_rows.ts";
 import { ReferenceVision } from "../../support/reference/reference_vision.ts";
 
 /** Of the largest value of all rows; noise of f32 moves them by a tenth of it. */
@@ -95,18 +95,6 @@ async function load(source: WeightSource) {
   return loadModel(checkpoint, { device, maxTotalTokens: 64, triesInvariance: false });
 }
 
-function difference(got: readonly ArrayLike<number>[], want: readonly Float64Array[]): number {
-  expect(got.map(({ length }) => length)).toEqual(want.map(({ length }) => length));
-  let [most, largest] = [0, 0];
-  want.forEach((row, i) => {
-    row.forEach((value, k) => {
-      largest = Math.max(largest, Math.abs(value));
-      most = Math.max(most, Math.abs(value - got[i]![k]!));
-    });
-  });
-  return most / largest;
-}
-
 /** The same tensors, read by a model that takes a field for what it usually is. */
 async function ignoring(source: WeightSource, { change }: Case, family: VisionFamily) {
   const config = (await readJson(source, "config.json")) as Record<string, object>;
@@ -147,7 +135,7 @@ describe.each(FAMILIES)("the tower of %s, beside its reference", (family) => {
     const source = await randomVision({ family, seed: 3 });
     const { tile, rows } = await see(source, {});
     const reference = await ReferenceVision.open(source);
-    expect(difference(rows, reference.rows(tile, SCALE))).toBeLessThan(TOLERANCE);
+    expect(largestError(rows, reference.rows(tile, SCALE))).toBeLessThan(TOLERANCE);
   });
 
   const cases = CASES[family].filter(({ field }) => fullTest || UNSHAPED.has(field));
@@ -155,7 +143,7 @@ describe.each(FAMILIES)("the tower of %s, beside its reference", (family) => {
     const source = await randomVision({ family, ...one.change, seed: 4 });
     const { tile, rows } = await see(source, one);
     const reference = await ReferenceVision.open(source);
-    expect(difference(rows, reference.rows(tile, SCALE))).toBeLessThan(TOLERANCE);
+    expect(largestError(rows, reference.rows(tile, SCALE))).toBeLessThan(TOLERANCE);
     // Whoever ignores the field finds tensors of other shapes, or makes rows that are clearly others.
     const other = await ignoring(source, one, family);
     const refusal = await load(other).then(
@@ -169,7 +157,7 @@ describe.each(FAMILIES)("the tower of %s, beside its reference", (family) => {
     }
     const wrong = (await ReferenceVision.open(other)).rows(tile, SCALE);
     if (wrong.length === rows.length) {
-      expect(difference(rows, wrong)).toBeGreaterThan(100 * TOLERANCE);
+      expect(largestError(rows, wrong)).toBeGreaterThan(100 * TOLERANCE);
     }
   });
 });

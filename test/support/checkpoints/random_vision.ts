@@ -25,6 +25,8 @@ export interface RandomVision {
   /** The text model: shape, storage, seed. */
   readonly text?: RandomGqa & Pick<RandomDeepseek, "dtype">;
   readonly seed?: number;
+  /** Of tokenizer and processor, where an engine is to have them. Default none. */
+  readonly files?: Readonly<Record<string, Uint8Array>>;
 }
 
 /** Odd in what a family allows. */
@@ -114,7 +116,8 @@ export async function randomVision(options: RandomVision): Promise<WeightSource>
   const { tensors, config } = await textTensors(options);
   const whole = configOf(options, config);
   const own = towerTensors(options, whole);
-  return memorySource(checkpointFiles({ tensors: [...tensors, ...own], config: whole }));
+  const { files = {} } = options;
+  return memorySource(checkpointFiles({ tensors: [...tensors, ...own], config: whole, files }));
 }
 
 /** The text model alone, under the names and with the config that it has anywhere else. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { expect } from "vitest";
 import type { LoadedModel } from "../../../src/engine/load/load.ts";
 import { patchOrder, windowOrder } from "../../../src/images/dynamic_size.ts";
 import { patchesOf } from "../../../src/images/patches.ts";
@@ -60,4 +61,20 @@ export async function towerRows(
     out[unit] = rows[place]!;
   });
   return out;
+}
+
+/** Of rows, as a part of the largest number in any. */
+export function largestError(
+  got: readonly ArrayLike<number>[],
+  want: readonly Float64Array[],
+): number {
+  expect(got.map(({ length }) => length)).toEqual(want.map(({ length }) => length));
+  let [most, largest] = [0, 0];
+  want.forEach((row, i) => {
+    row.forEach((value, k) => {
+      largest = Math.max(largest, Math.abs(value));
+      most = Math.max(most, Math.abs(value - got[i]![k]!));
+    });
+  });
+  return most / largest;
 }
