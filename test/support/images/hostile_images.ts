@@ -1,5 +1,5 @@
 /**
- * Images and addresses of images that nobody means well with, as values of a request's `image_data`.
+ * Broken, oversized and disguised images, and addresses that lead inside, as values of `image_data`.
  *
  * @module
  */
