@@ -3,6 +3,8 @@
  * weights and a small vocabulary: what of it is reading the file, the vision tower, the prompt. Its
  * tokenizer and its picture are those of `../shared/data`, without which there is nothing to do.
  *
+ * Variable: `WISP_BENCH_LAYERS`, layers of the tower and of the text model at most, of 12 and 30.
+ *
  * @module
  */
 import { readFileSync } from "node:fs";
@@ -21,7 +23,8 @@ import { writePng } from "../../test/support/images/write_png.ts";
 import { machine } from "../support/machine.ts";
 import { table } from "../support/table.ts";
 
-const ROUNDS = 5;
+const ROUNDS = 3;
+const LAYERS = Number(process.env.WISP_BENCH_LAYERS ?? 30);
 const FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.json"];
 const TILE = 512;
 
@@ -40,14 +43,14 @@ function checkpoint() {
       image_size: TILE,
       patch_size: 16,
       num_attention_heads: 12,
-      num_hidden_layers: 12,
+      num_hidden_layers: Math.min(12, LAYERS),
     },
     top: { scale_factor: 4, image_token_id: 263 },
     text: {
       config: {
         hidden_size: 576,
         intermediate_size: 1536,
-        num_hidden_layers: 30,
+        num_hidden_layers: Math.min(30, LAYERS),
         num_attention_heads: 9,
         num_key_value_heads: 3,
         head_dim: 64,
