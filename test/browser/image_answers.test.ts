@@ -80,7 +80,7 @@ test.for(MODELS)("%s answers as the reference does", async (model, context) => {
   await page.waitForFunction(() => "ask" in globalThis);
   const requests = cases.map((one) => {
     const { images = [], ...request } = visionRequest(one);
-    return { ...request, images: images.map((bytes) => Array.from(bytes)) };
+    return { ...request, images: images.map((bytes) => Array.from(bytes as Uint8Array)) };
   });
   const answers = (await page.evaluate(
     ([name, asked]) =>
