@@ -54,9 +54,8 @@ export interface GrammarCompilerOptions {
   readonly maxMaskBytes?: number | undefined;
 }
 
-/** Memory of a node of an automaton and of each of its edges, roughly. */
-const NODE_BYTES = 200;
-const EDGE_BYTES = 60;
+/** Memory of what is known of a node besides what leads from it. */
+const NEED_BYTES = 8;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {
@@ -86,8 +85,7 @@ export class CompiledGrammar {
     this.#positions = new Positions(configurations);
     this.#distinct = new DistinctMasks(this.#positions, vocabulary);
     const { nodes } = configurations.automaton;
-    const edges = nodes.reduce((sum, node) => sum + node.edges.length, 0);
-    this.#automatonBytes = nodes.length * NODE_BYTES + edges * EDGE_BYTES;
+    this.#automatonBytes = nodes.bytes + nodes.length * NEED_BYTES;
     this.#vocabulary = vocabulary;
     this.#masks = new TokenMasks({ configurations, vocabulary, cache });
   }

@@ -9,10 +9,11 @@
  * @module
  */
 
+import type { PackedNodes } from "./packed_nodes.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
 export interface ByteAutomaton {
-  readonly nodes: readonly AutomatonNode[];
+  readonly nodes: PackedNodes;
   readonly start: number;
   readonly repeats: readonly CountedRepeat[];
   readonly lists: readonly UnorderedList[];
@@ -92,11 +93,11 @@ export function byteClasses(
 const MAX_SILENT = 16;
 
 /** Whether all there is to do at a node is to return: a call with it behind needs no stack entry. */
-export function onlyReturns(nodes: readonly AutomatonNode[], node: number): boolean {
+export function onlyReturns(at: (node: number) => AutomatonNode, node: number): boolean {
   let returns = false;
   const reached = new Set([node]);
   for (const other of reached) {
-    const { edges, silent, calls, repeats, roles, returns: ends } = nodes[other]!;
+    const { edges, silent, calls, repeats, roles, returns: ends } = at(other);
     if (edges.length + calls.length + repeats.length + roles.length > 0) return false;
     if (reached.size > MAX_SILENT) return false;
     for (const target of silent) reached.add(target);

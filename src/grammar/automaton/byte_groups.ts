@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ByteEdge } from "./byte_automaton.ts";
+import type { PackedEdges } from "./node_views.ts";
 
 export interface ByteGroups {
   /** Number of the group of each class of bytes; 0 for those that lead nowhere. */
@@ -14,14 +14,16 @@ export interface ByteGroups {
 
 /** Splits the classes of bytes by the edges that have them. */
 export function byteGroups(
-  edgesOfNodes: readonly (readonly ByteEdge[])[],
+  edgesOfNodes: readonly PackedEdges[],
   { classOf, classes }: { readonly classOf: Uint8Array; readonly classes: Uint8Array },
 ): ByteGroups {
   const groupOf = new Uint16Array(classes.length);
   /** For each group the one that it was before the last edge; those of one edge follow each other. */
   const before = [0];
   for (const edges of edgesOfNodes) {
-    for (const { first, last } of edges) split(groupOf, before, [classOf[first]!, classOf[last]!]);
+    for (let i = 0; i < edges.length; i += 2) {
+      split(groupOf, before, [classOf[edges[i]! >>> 8]!, classOf[edges[i]! & 0xff]!]);
+    }
   }
   // Groups that were split up to the last class are numbers without classes.
   const numbers = new Map([[0, 0]]);

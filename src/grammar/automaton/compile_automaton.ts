@@ -32,6 +32,7 @@ import {
 } from "./byte_automaton.ts";
 import { type CodePoints, rangesKey } from "./code_points.ts";
 import { findDepthNeeds } from "./depth_needs.ts";
+import { PackedNodes } from "./packed_nodes.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 import { type Utf8Node, utf8Graph } from "./utf8.ts";
 
@@ -64,7 +65,16 @@ export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): 
   if (depthNeeds[start] === Number.POSITIVE_INFINITY) {
     throw new GrammarError("Cannot use the grammar: no text satisfies it");
   }
-  return { nodes, start, repeats, lists, depthNeeds, listNeeds, ...byteClasses(nodes) };
+  const classes = byteClasses(nodes);
+  return {
+    nodes: new PackedNodes(nodes),
+    start,
+    repeats,
+    lists,
+    depthNeeds,
+    listNeeds,
+    ...classes,
+  };
 }
 
 /** An expression that is to lead from one node to another. */

@@ -158,9 +158,9 @@ export class Configurations {
   #land({ threads }: Configuration, byte: number): Configuration | null {
     const steps: Thread[] = [];
     for (const { node, frame } of threads) {
-      for (const { first, last, target } of this.#view(node).edges) {
-        if (first > byte) break;
-        if (last >= byte) steps.push(frame.thread(target));
+      const { edges } = this.#view(node);
+      for (let i = 0; i < edges.length && edges[i]! >>> 8 <= byte; i += 2) {
+        if ((edges[i]! & 0xff) >= byte) steps.push(frame.thread(edges[i + 1]!));
       }
     }
     const only = steps.length === 1 ? steps[0]! : undefined;
@@ -202,8 +202,10 @@ export class Configurations {
     const tried = new Set<number>();
     let only: number | undefined;
     for (const { node } of configuration.threads) {
-      for (const { first, last } of this.#view(node).edges) {
-        for (let byteClass = classOf[first]!; byteClass <= classOf[last]!; byteClass++) {
+      const { edges } = this.#view(node);
+      for (let i = 0; i < edges.length; i += 2) {
+        const [first, last] = [classOf[edges[i]! >>> 8]!, classOf[edges[i]! & 0xff]!];
+        for (let byteClass = first; byteClass <= last; byteClass++) {
           if (tried.has(byteClass) || isSign(classes[byteClass]!)) continue;
           tried.add(byteClass);
           if (this.step(configuration, byteClass) === null) continue;

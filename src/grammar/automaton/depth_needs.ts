@@ -123,7 +123,7 @@ function listUses(
     for (const { target } of node.edges) add(target, use);
     for (const target of node.silent) add(target, use);
     for (const call of node.calls) {
-      if (onlyReturns(nodes, call.back)) add(call.start, use);
+      if (onlyReturns((other) => nodes[other]!, call.back)) add(call.start, use);
       else addThrough(user, call);
     }
     for (const index of node.repeats) {

@@ -7,12 +7,13 @@
 import {
   type AutomatonNode,
   type ByteAutomaton,
-  type ByteEdge,
   type Call,
   onlyReturns,
 } from "./byte_automaton.ts";
 
-export interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "roles" | "returns"> {
+export interface NodeView extends Pick<AutomatonNode, "repeats" | "roles" | "returns"> {
+  /** In the order of their first bytes. */
+  readonly edges: PackedEdges;
   /** Nodes that are reached silently and were too many to be in the view. */
   readonly silent: readonly number[];
   readonly calls: readonly (Call & {
@@ -20,6 +21,9 @@ export interface NodeView extends Pick<AutomatonNode, "edges" | "repeats" | "rol
     readonly isLast: boolean;
   })[];
 }
+
+/** For each edge its first byte x 256 + its last one, and then its target. */
+export type PackedEdges = Uint32Array;
 
 /** Nodes that one view takes together. */
 const MAX_VIEWED = 64;
@@ -54,17 +58,23 @@ export class NodeViews {
         silent.push(other);
         continue;
       }
-      merged.push(nodes[other]!);
-      for (const target of nodes[other]!.silent) reached.add(target);
+      const at = nodes.at(other);
+      merged.push(at);
+      for (const target of at.silent) reached.add(target);
     }
-    const edges: ByteEdge[] = merged.flatMap((other) => other.edges);
+    const edges = merged.flatMap((other) => other.edges).sort((a, b) => a.first - b.first);
     this.#spend(merged.length);
     this.entries += VIEW_ENTRIES + edges.length;
     return {
-      edges: edges.sort((a, b) => a.first - b.first),
+      edges: Uint32Array.from(
+        edges.flatMap(({ first, last, target }) => [256 * first + last, target]),
+      ),
       silent,
       calls: merged.flatMap((other) =>
-        other.calls.map((call) => ({ ...call, isLast: onlyReturns(nodes, call.back) })),
+        other.calls.map((call) => ({
+          ...call,
+          isLast: onlyReturns((one) => nodes.at(one), call.back),
+        })),
       ),
       repeats: merged.flatMap((other) => other.repeats),
       roles: merged.flatMap((other) => other.roles),

@@ -64,8 +64,7 @@ export class Positions {
 
   constructor(configurations: Configurations) {
     this.configurations = configurations;
-    const { nodes } = configurations.automaton;
-    this.hasLists = nodes.some(({ edges }) => edges.some(({ first }) => first === LIST_BYTE));
+    this.hasLists = configurations.automaton.nodes.hasFirst(LIST_BYTE);
   }
 
   /** Where every text begins. */

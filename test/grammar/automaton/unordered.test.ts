@@ -143,7 +143,8 @@ test("depths of a list's parts are found by looking at each part a few times", (
       },
     })),
   }));
-  const { listNeeds } = findDepthNeeds(nodes, repeats, counted);
+  const unpacked = Array.from({ length: nodes.length }, (_, node) => nodes.at(node));
+  const { listNeeds } = findDepthNeeds(unpacked, repeats, counted);
   expect([...listNeeds]).toEqual([1]);
   expect(looks).toBeLessThan(5 * parts.length);
 });

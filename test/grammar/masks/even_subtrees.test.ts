@@ -60,6 +60,10 @@ const GRAMMARS: Readonly<Record<string, Grammar>> = {
   "a string": schema({ type: "string" }),
   "a string of bounds": schema({ type: "string", minLength: 2, maxLength: 5 }),
   "a string with a pattern": schema({ type: "string", pattern: "a.*c" }),
+  "a pattern, whose ranges end behind where they begin": schema({
+    type: "string",
+    format: "regex",
+  }),
   "open keys": schema({ type: "object", properties: { ab: true, b: { type: "string" } } }),
   "items that differ": schema({ type: "array", items: { type: "string" }, uniqueItems: true }),
 };
@@ -164,4 +168,17 @@ test("a subtree is taken where no token of it fails, and marked places are looke
 test("what begins a character, and how many bytes follow", () => {
   const behind = [0x00, 0x7f, 0x80, 0xbf, 0xc1, 0xc2, 0xdf, 0xe0, 0xef, 0xf0, 0xf4, 0xf5, 0xff];
   expect(behind.map(bytesBehind)).toEqual([0, 0, -1, -1, -1, 1, 1, 2, 2, 3, 3, -1, -1]);
+});
+
+test("plain text ends at quotes, control characters and what is no UTF-8", () => {
+  const texts = ["ab", 'ab"c', "a\n", "é", "bé\\", "\x7f", '"', "中文"].map((text) =>
+    encoder.encode(text),
+  );
+  const broken = [Uint8Array.of(0x61, 0xc3, 0x61), Uint8Array.of(0x80), Uint8Array.of(0xe4, 0xb8)];
+  const trie = TokenTrie.of([...texts, ...broken].map((bytes, id) => [id, bytes] as const));
+  const { runs } = trie.texts;
+  expect(tokensOf(runs.plain)).toEqual([0, 3, 7, 10]);
+  expect(runs.height).toBe(2);
+  const begins = Array.from(runs.breaks, (node) => trie.bytes[node]!).sort((a, b) => a - b);
+  expect(begins).toEqual([0x0a, 0x22, 0x22, 0x5c, 0x7f, 0x80, 0xc3]);
 });
