@@ -138,7 +138,9 @@ class Walker {
       this.walk(grammar, sample, ({ ms, text, token }) => {
         const known = masks[i];
         masks[i++] = {
-          ...{ sample, text, token },
+          sample,
+          text,
+          token,
           ms: Math.min(ms, known?.ms ?? ms),
           compile: Math.min(compile, known?.compile ?? compile),
         };

@@ -5,7 +5,7 @@
  */
 
 import type { CodePointAutomaton } from "../expression.ts";
-import type { AutomatonNode, ByteEdge, Call, ListRole } from "./byte_automaton.ts";
+import type { AutomatonNode, ByteEdge, Call, ListRole } from "./automaton_node.ts";
 import { type CodePointRange, codePoints } from "./code_points.ts";
 
 /** What most nodes have of most things. */

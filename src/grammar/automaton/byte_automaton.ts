@@ -9,6 +9,7 @@
  * @module
  */
 
+import type { AutomatonNode } from "./automaton_node.ts";
 import type { PackedNodes } from "./packed_nodes.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
@@ -25,38 +26,6 @@ export interface ByteAutomaton {
   readonly depthNeeds: Float64Array;
   /** For each list the same from where it begins. */
   readonly listNeeds: Float64Array;
-}
-
-export interface AutomatonNode {
-  readonly edges: readonly ByteEdge[];
-  /** Nodes that are reached without a byte. */
-  readonly silent: readonly number[];
-  readonly calls: readonly Call[];
-  /** Indices of counted repeats that may begin here. */
-  readonly repeats: readonly number[];
-  /** What happens here to lists in any order. */
-  readonly roles: readonly ListRole[];
-  /** Whether the rule or the round ends here. */
-  readonly returns: boolean;
-}
-
-/** A list begins here; a part of the list on top of the stack has ended; its next one begins. */
-export type ListRole =
-  | { readonly kind: "list begins"; readonly list: number }
-  | { readonly kind: "part ends"; readonly part: number }
-  | { readonly kind: "part begins" };
-
-export interface ByteEdge {
-  readonly first: number;
-  readonly last: number;
-  readonly target: number;
-}
-
-export interface Call {
-  /** First node of the rule. */
-  readonly start: number;
-  /** Where to go on behind it. */
-  readonly back: number;
 }
 
 export interface CountedRepeat {

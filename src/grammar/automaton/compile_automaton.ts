@@ -22,14 +22,9 @@ import type {
 } from "../expression.ts";
 import { checkGrammar, type GrammarFacts } from "../grammar_check.ts";
 import { GrammarError } from "../grammar_error.ts";
+import type { ByteEdge, ListRole } from "./automaton_node.ts";
 import { append, BuiltNode, pointsByTarget } from "./built_node.ts";
-import {
-  type ByteAutomaton,
-  type ByteEdge,
-  byteClasses,
-  type CountedRepeat,
-  type ListRole,
-} from "./byte_automaton.ts";
+import { type ByteAutomaton, byteClasses, type CountedRepeat } from "./byte_automaton.ts";
 import { type CodePoints, rangesKey } from "./code_points.ts";
 import { findDepthNeeds } from "./depth_needs.ts";
 import { PackedNodes } from "./packed_nodes.ts";

@@ -14,7 +14,8 @@
 
 import { isSign } from "../distinct/distinct_bytes.ts";
 import { GrammarError } from "../grammar_error.ts";
-import type { ByteAutomaton, ListRole } from "./byte_automaton.ts";
+import type { ListRole } from "./automaton_node.ts";
+import type { ByteAutomaton } from "./byte_automaton.ts";
 import { type ByteGroups, byteGroups } from "./byte_groups.ts";
 import { Configuration } from "./configuration.ts";
 import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";

@@ -4,12 +4,8 @@
  * @module
  */
 
-import {
-  type AutomatonNode,
-  type Call,
-  type CountedRepeat,
-  onlyReturns,
-} from "./byte_automaton.ts";
+import type { AutomatonNode, Call } from "./automaton_node.ts";
+import { type CountedRepeat, onlyReturns } from "./byte_automaton.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
 type UnorderedPart = UnorderedList["parts"][number];

@@ -4,12 +4,8 @@
  * @module
  */
 
-import {
-  type AutomatonNode,
-  type ByteAutomaton,
-  type Call,
-  onlyReturns,
-} from "./byte_automaton.ts";
+import type { AutomatonNode, Call } from "./automaton_node.ts";
+import { type ByteAutomaton, onlyReturns } from "./byte_automaton.ts";
 
 export interface NodeView extends Pick<AutomatonNode, "repeats" | "roles" | "returns"> {
   /** In the order of their first bytes. */

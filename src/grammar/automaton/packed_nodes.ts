@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { AutomatonNode, ListRole } from "./byte_automaton.ts";
+import type { AutomatonNode, ListRole } from "./automaton_node.ts";
 
 /** Of an entry of a map with its list, roughly. */
 const ENTRY_BYTES = 150;

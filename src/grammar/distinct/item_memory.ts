@@ -244,7 +244,13 @@ function appended(list: List, character: string): List {
   return {
     outer: list.outer && appended(list.outer, character),
     item: isInValue ? list.item : list.item + character,
-    ...{ count, hasKeys, isInValue, open, items, recent, differs },
+    count,
+    hasKeys,
+    isInValue,
+    open,
+    items,
+    recent,
+    differs,
   };
 }
 

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
-import type { SafeLeads } from "./safe_leads.ts";
 import { TEXT_LEADS } from "./text_runs.ts";
 import { BYTE_SET_WORDS, bytesBehind, secondBytes } from "./utf8_bytes.ts";
 
@@ -16,6 +15,15 @@ export interface FanPart {
   /** Set of first bytes: bit `b % 32` of word `b / 32`. */
   readonly leads: Uint32Array;
   readonly targets: readonly Configuration[];
+}
+
+/** Characters any text of which leads on (`safe_leads.ts`). */
+export interface SafeLeads {
+  /** First bytes of the characters: bit `b % 32` of word `b / 32`. */
+  readonly leads: Uint32Array;
+  readonly places: readonly Configuration[];
+  /** Deepest stack of all configurations that were looked at. */
+  readonly reach: number;
 }
 
 /** Sets of first bytes of characters. */

@@ -9,8 +9,14 @@
  * @module
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
-import { CharacterFan, FanSearch, isWithin, type Targets } from "./character_fan.ts";
-import { findSafeLeads, type SafeLeads } from "./safe_leads.ts";
+import {
+  CharacterFan,
+  FanSearch,
+  isWithin,
+  type SafeLeads,
+  type Targets,
+} from "./character_fan.ts";
+import { findSafeLeads } from "./safe_leads.ts";
 import type { SubtreeTexts } from "./subtree_texts.ts";
 
 /** Configurations that a set of characters may lead to; where there are more, a walk is as quick. */

@@ -22,14 +22,6 @@ const MOST_TRIES = 12;
 /** Share of the characters that fail at a place from which on it is the way there that is left out. */
 const MOST_FAILING = 0.25;
 
-export interface SafeLeads {
-  /** First bytes of the characters: bit `b % 32` of word `b / 32`. */
-  readonly leads: Uint32Array;
-  readonly places: readonly Configuration[];
-  /** Deepest stack of all configurations that were looked at. */
-  readonly reach: number;
-}
-
 const LEADS: readonly number[] = Array.from({ length: 256 }, (_, byte) => byte).filter(
   (byte) => bytesBehind(byte) >= 0,
 );
