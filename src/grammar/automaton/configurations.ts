@@ -46,7 +46,6 @@ const CONFIGURATION_BYTES = 300;
 const EDGE_BYTES = 8;
 /** Of groups of bytes, besides the classes. */
 const GROUPS_BYTES = 300;
-/** Of a thread in a configuration and in its key. */
 const REFERENCE_BYTES = 16;
 
 export class Configurations {
@@ -169,9 +168,9 @@ export class Configurations {
     const found = this.#search(() => {
       for (const { node, frame } of steps) this.#visit(node, frame);
     });
-    const next = found.threads.length > 0 || found.accepting ? found : null;
-    if (only !== undefined) only.landed = next;
-    return next;
+    const landed = found.threads.length > 0 || found.accepting ? found : null;
+    if (only !== undefined) only.landed = landed;
+    return landed;
   }
 
   /** Bytes are alike to all configurations with the same nodes. */
