@@ -5,12 +5,13 @@
  */
 
 import { largestOf } from "../extremes.ts";
-import type {
-  ChoiceExpression,
-  CodePointAutomaton,
-  Expression,
-  Grammar,
-  UnorderedExpression,
+import {
+  type ChoiceExpression,
+  type Expression,
+  type Grammar,
+  type RegularExpression,
+  type UnorderedExpression,
+  waysFrom,
 } from "./expression.ts";
 
 /** Rules inside one another before the shortest way out is taken. */
@@ -122,7 +123,7 @@ class ExampleWriter {
       case "rule":
         return this.#rule(expression.name, depth);
       case "regular":
-        return shortestText(expression.automaton);
+        return shortestText(expression);
       case "bytes":
         return "";
       default:
@@ -175,15 +176,29 @@ function characterOf(ranges: readonly (readonly [first: number, last: number])[]
   return String.fromCodePoint(shown ?? ranges[0]![0]);
 }
 
-/** By breadth: the shortest way to each state is found first. */
-function shortestText({ states }: CodePointAutomaton): string {
-  const textTo = new Map([[0, ""]]);
-  for (const [state, text] of textTo) {
-    const { accepting, edges } = states[state]!;
-    if (accepting) return text;
-    for (const { first, last, target } of edges) {
-      if (!textTo.has(target)) textTo.set(target, text + characterOf([[first, last]]));
+/** By breadth: the shortest way to each state, and to each number of characters, is found first. */
+function shortestText(expression: RegularExpression): string {
+  const min = expression.counted?.min ?? 0;
+  const { states } = expression.automaton;
+  const ways: Way[] = [{ state: 0, characters: 0, text: "" }];
+  const known = new Set<string>();
+  for (const { state, characters, text } of ways) {
+    const { accepting } = states[state]!;
+    if ((accepting && characters >= min) || ways.length > MAX_PARTS) return text;
+    for (const { edge, begins } of waysFrom(expression.automaton, state)) {
+      const { first, last, target } = edge;
+      const count = Math.min(min, characters + (begins ? 1 : 0));
+      const key = `${target} ${count}`;
+      if (known.has(key)) continue;
+      known.add(key);
+      ways.push({ state: target, characters: count, text: text + characterOf([[first, last]]) });
     }
   }
   return "";
+}
+
+interface Way {
+  readonly state: number;
+  readonly characters: number;
+  readonly text: string;
 }

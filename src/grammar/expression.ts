@@ -16,7 +16,7 @@
  * | `repeat` | `body` from `min` to `max` times |
  * | `unordered` | one or more of its parts in any order, each once unless it may come again |
  * | `rule` | what the rule of that name matches |
- * | `regular` | what an automaton over code points accepts |
+ * | `regular` | what an automaton over code points accepts, its characters counted or not |
  *
  * Rules may refer to each other and to themselves. Left recursion (a rule that begins with itself)
  * is refused (`withoutLeftRecursion` in `ebnf` rewrites it), and so is a name without a rule. Choices are not ordered and repeats not greedy: a
@@ -112,6 +112,46 @@ export interface RuleExpression {
 export interface RegularExpression {
   readonly kind: "regular";
   readonly automaton: CodePointAutomaton;
+  /** Bounds of what its texts stand for, which are counted and not written out. */
+  readonly counted?: CountedCharacters | undefined;
+}
+
+/**
+ * How many characters a text of a regular language stands for, which may be spelled by more. Edges of
+ * its automaton by one half of a surrogate pair, which no text has, say where one begins. Behind each
+ * state some number of characters leads to an end that the bounds allow, unless those that must come
+ * are too many.
+ */
+export interface CountedCharacters {
+  readonly min: number;
+  readonly max: number;
+}
+
+/** So many more than this one are the characters that must follow the one that begins, at least. */
+const CHARACTER_BEGINS = 0xd800;
+
+/** An edge that reads nothing: a character begins, which `need` others must follow, up to 2,047. */
+export function characterBegins(need: number, target: number): CodePointEdge {
+  const point = CHARACTER_BEGINS + need;
+  return { first: point, last: point, target };
+}
+
+/** What an edge says of the character that begins with it; nothing of one that reads a text. */
+export function needBehind({ first }: CodePointEdge): number | undefined {
+  const need = first - CHARACTER_BEGINS;
+  return need >= 0 && need < 0x800 ? need : undefined;
+}
+
+/** Ways on from a state, and whether a character that is counted begins with them. */
+export function waysFrom(
+  { states }: CodePointAutomaton,
+  state: number,
+): readonly { readonly edge: CodePointEdge; readonly begins: boolean }[] {
+  return states[state]!.edges.flatMap((edge) => {
+    const begins = needBehind(edge) !== undefined;
+    const edges = begins ? states[edge.target]!.edges : [edge];
+    return edges.map((one) => ({ edge: one, begins }));
+  });
 }
 
 /** A regular language over code points. It may have several ways to read one text. */
@@ -189,8 +229,10 @@ export function rule(name: string): RuleExpression {
   return { kind: "rule", name };
 }
 
-export function regular(automaton: CodePointAutomaton): Expression {
-  return { kind: "regular", automaton };
+export function regular(automaton: CodePointAutomaton, counted?: CountedCharacters): Expression {
+  return counted === undefined
+    ? { kind: "regular", automaton }
+    : { kind: "regular", automaton, counted };
 }
 
 /** A grammar of one rule, for what needs no names. */

@@ -128,7 +128,7 @@ function isNullableItself(part: Expression): boolean {
     case "repeat":
       return part.min === 0;
     case "regular":
-      return part.automaton.states[0]!.accepting;
+      return part.automaton.states[0]!.accepting && (part.counted?.min ?? 0) === 0;
     default:
       return false;
   }

@@ -19,7 +19,7 @@ import {
 } from "./automaton/code_points.ts";
 import { AutomatonBuilder } from "./automaton/regular.ts";
 import { spendEffort } from "./effort.ts";
-import type { CodePointAutomaton } from "./expression.ts";
+import { type CodePointAutomaton, needBehind } from "./expression.ts";
 
 const RAW = codePoints([
   [0x20, 0x21],
@@ -86,7 +86,12 @@ class Spelling {
     for (const { accepting } of states) this.builder.add(accepting);
     states.forEach(({ edges }, state) => {
       const pointsOf = new Map<number, CodePointRange[]>();
-      for (const { first, last, target } of edges) {
+      for (const edge of edges) {
+        const { first, last, target } = edge;
+        if (needBehind(edge) !== undefined) {
+          this.builder.connect(state, edge);
+          continue;
+        }
         const points = pointsOf.get(target);
         if (points === undefined) pointsOf.set(target, [[first, last]]);
         else points.push([first, last]);

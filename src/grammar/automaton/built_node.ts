@@ -4,7 +4,8 @@
  * @module
  */
 
-import type { CodePointAutomaton } from "../expression.ts";
+import { largestOf } from "../../extremes.ts";
+import { type CodePointAutomaton, type CodePointEdge, needBehind } from "../expression.ts";
 import type { AutomatonNode, ByteEdge, Call, ListRole } from "./automaton_node.ts";
 import { type CodePointRange, codePoints } from "./code_points.ts";
 
@@ -36,4 +37,22 @@ export function pointsByTarget(edges: CodePointAutomaton["states"][number]["edge
     else known.push([first, last]);
   }
   return [...ranges].map(([target, list]) => [target, codePoints(list)] as const);
+}
+
+/** What edges of counted characters do at the node of their state; none of them reads a byte. */
+export function characterRoles(
+  edges: readonly CodePointEdge[],
+  numbers: readonly number[],
+): readonly ListRole[] {
+  return edges.flatMap((edge) => {
+    const need = needBehind(edge);
+    if (need === undefined) return [];
+    return [{ kind: "character begins", target: numbers[edge.target]!, need }];
+  });
+}
+
+/** Characters that must follow one that begins anywhere, at most. */
+export function mostNeeded({ states }: CodePointAutomaton): number {
+  const needs = states.flatMap(({ edges }) => edges.map((edge) => needBehind(edge) ?? 0));
+  return largestOf(needs, 0);
 }

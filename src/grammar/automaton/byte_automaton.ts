@@ -36,6 +36,11 @@ export interface CountedRepeat {
   readonly min: number;
   /** Infinity for no bound. */
   readonly max: number;
+  /**
+   * Of characters of a regular language: how many must still come at any place of it, at most. Its
+   * body is the whole language, and a role of its nodes begins each of them.
+   */
+  readonly mostNeeded?: number | undefined;
 }
 
 /** Groups the bytes that all edges treat alike. */

@@ -36,7 +36,9 @@ interface Task {
  * @throws {GrammarError} when it has them, or the automaton would be beyond the limits.
  */
 export function automatonOf(expression: Expression): CodePointAutomaton {
-  if (expression.kind === "regular") return expression.automaton;
+  if (expression.kind === "regular" && expression.counted === undefined) {
+    return expression.automaton;
+  }
   return withoutSilentEdges(new Construction(expression).nodes);
 }
 
@@ -88,6 +90,9 @@ class Construction {
         this.#buildRepeat(expression, from, to);
         break;
       case "regular":
+        if (expression.counted !== undefined) {
+          throw new GrammarError("Cannot build the automaton: it has counted characters");
+        }
         this.#buildRegular(expression.automaton, from, to);
         break;
       case "unordered":

@@ -23,7 +23,7 @@ import type {
 import { checkGrammar, type GrammarFacts } from "../grammar_check.ts";
 import { GrammarError } from "../grammar_error.ts";
 import type { ByteEdge, ListRole } from "./automaton_node.ts";
-import { append, BuiltNode, pointsByTarget } from "./built_node.ts";
+import { append, BuiltNode, characterRoles, mostNeeded, pointsByTarget } from "./built_node.ts";
 import { type ByteAutomaton, byteClasses, type CountedRepeat } from "./byte_automaton.ts";
 import { type CodePoints, rangesKey } from "./code_points.ts";
 import { findDepthNeeds } from "./depth_needs.ts";
@@ -80,6 +80,8 @@ interface Task {
   /** Whether the empty text is left out. */
   readonly solid: boolean;
 }
+
+type Ends = Omit<Task, "expression">;
 
 class Compilation {
   readonly nodes: BuiltNode[] = [];
@@ -171,7 +173,8 @@ class Compilation {
         break;
       }
       case "regular":
-        this.#addRegular(expression, { from, to, solid });
+        if (expression.counted === undefined) this.#addRegular(expression, { from, to, solid });
+        else this.#buildCounted(expression, { from, to, solid });
         break;
       default:
         expression satisfies never;
@@ -190,10 +193,7 @@ class Compilation {
   }
 
   /** Texts with a beginning in common share its nodes: there may be thousands of them. */
-  #buildChoice(
-    { options }: ChoiceExpression,
-    { from, to, solid }: { from: number; to: number; solid: boolean },
-  ): void {
+  #buildChoice({ options }: ChoiceExpression, { from, to, solid }: Ends): void {
     const shared = new Map<number, number>();
     for (const option of options) {
       if (option.kind === "text" && option.text !== "") {
@@ -253,10 +253,7 @@ class Compilation {
    * Without the empty text two rows of nodes are needed: one for as long as every part so far was
    * empty, which all can be then, and one for afterwards.
    */
-  #buildSequence(
-    { parts }: SequenceExpression,
-    { from, to, solid }: { from: number; to: number; solid: boolean },
-  ): void {
+  #buildSequence({ parts }: SequenceExpression, { from, to, solid }: Ends): void {
     let at = from;
     let empty = from;
     parts.forEach((expression, i) => {
@@ -274,10 +271,7 @@ class Compilation {
     if (parts.length === 0 && !solid) this.#pass(from, to);
   }
 
-  #buildRepeat(
-    repeat: RepeatExpression,
-    { from, to, solid }: { from: number; to: number; solid: boolean },
-  ): void {
+  #buildRepeat(repeat: RepeatExpression, { from, to, solid }: Ends): void {
     const { body, max } = repeat;
     const nullable = this.#facts.isNullable(body);
     const min = solid ? 1 : nullable ? 0 : repeat.min;
@@ -300,7 +294,7 @@ class Compilation {
 
   #writeOut(
     { body, min, max }: { readonly body: Expression; readonly min: number; readonly max: number },
-    { from, to, solid }: { from: number; to: number; solid: boolean },
+    { from, to, solid }: Ends,
   ): void {
     const bounded = max !== Number.POSITIVE_INFINITY;
     let at = from;
@@ -338,11 +332,7 @@ class Compilation {
   }
 
   /** One that stands in several places is built for the first of them, and once for all others. */
-  #addRegular(
-    expression: RegularExpression,
-    { from, to, solid }: { from: number; to: number; solid: boolean },
-  ): void {
-    const { automaton } = expression;
+  #addRegular({ automaton }: RegularExpression, { from, to, solid }: Ends): void {
     let shared = this.#regulars.get(automaton);
     if (solid || shared === undefined || automaton.states.length < SHARED_STATES) {
       if (!solid) this.#regulars.set(automaton, NOT_BUILT);
@@ -358,14 +348,27 @@ class Compilation {
     node.calls = append(node.calls, { start: shared, back: to });
   }
 
-  #buildRegular(
-    { states }: CodePointAutomaton,
-    { from, to, solid }: { from: number; to: number; solid: boolean },
-  ): void {
+  /** The language as the body of a repeat, whose rounds its characters are. */
+  #buildCounted({ automaton, counted }: RegularExpression, { from, to, solid }: Ends): void {
+    const body = this.#addNode();
+    const node = this.nodes[from]!;
+    node.repeats = append(node.repeats, this.repeats.length);
+    const min = solid ? Math.max(counted!.min, 1) : counted!.min;
+    const bounds = { min, max: counted!.max, mostNeeded: mostNeeded(automaton) };
+    this.repeats.push({ body, exit: to, ...bounds });
+    this.#buildRegular(automaton, { from: body, to: this.#addEnd(), solid: false });
+  }
+
+  #buildRegular({ states }: CodePointAutomaton, { from, to, solid }: Ends): void {
     const numbers = states.map(() => this.#addNode());
     const tailsOf = new Map<number, Map<Utf8Node, number>>();
     const buildEdges = (state: number, node: number): void => {
       const { edges } = states[state]!;
+      const begins = characterRoles(edges, numbers);
+      if (begins.length > 0) {
+        this.nodes[node]!.roles = begins;
+        return;
+      }
       if (edges.every(({ last }) => last < 0x80)) {
         for (const { first, last, target } of edges) {
           this.#connect(node, { first, last, target: numbers[target]! });

@@ -80,7 +80,7 @@ export class Configurations {
     this.#maxThreads = limits.maxThreads ?? 10_000;
     this.#maxWork = limits.maxWork ?? 400_000;
     this.#maxBytes = limits.maxBytes ?? 64 * 2 ** 20;
-    this.#bottom = Frame.bottom(this.#horizons);
+    this.#bottom = Frame.bottom(this.#horizons, automaton);
     this.#views = this.#noViews();
     this.begin();
     if (automaton.depthNeeds[automaton.start]! > this.maxDepth) {
@@ -128,7 +128,10 @@ export class Configurations {
 
   /** Forgets everything; configurations that are in use stay as they are. Not within an operation. */
   forget(): void {
-    this.#bottom = Frame.bottom(this.#horizons, this.#bottom);
+    this.#bottom = Frame.bottom(this.#horizons, {
+      repeats: this.automaton.repeats,
+      before: this.#bottom,
+    });
     this.#known = new Map();
     this.#knownThreads = 0;
     this.#views = this.#noViews();
@@ -331,10 +334,11 @@ export class Configurations {
       else if (this.#canFinish(back, frame)) this.#visit(start, frame.call(back));
     }
     for (const index of repeats) {
-      const { body, exit, min, max } = this.automaton.repeats[index]!;
-      if (min === 0) this.#visit(exit, frame);
+      const { body, exit, min, max, mostNeeded } = this.automaton.repeats[index]!;
+      const first = mostNeeded === undefined ? 1 : 0;
+      if (min === 0 && first === 1) this.#visit(exit, frame);
       if (this.#canFinish(exit, frame)) {
-        const counts = { toMin: Math.max(min - 1, 0), toMax: max - 1 };
+        const counts = { toMin: Math.max(min - first, 0), toMax: max - first };
         this.#visit(body, frame.round(index, counts));
       }
     }
@@ -350,9 +354,9 @@ export class Configurations {
     } else if (frame.back >= 0) {
       this.#visit(frame.back, parent);
     } else {
-      const { body, exit } = this.automaton.repeats[frame.repeat]!;
+      const { body, exit, mostNeeded } = this.automaton.repeats[frame.repeat]!;
       if (frame.toMin === 0) this.#visit(exit, parent);
-      if (frame.toMax > 0) this.#visit(body, frame.nextRound());
+      if (frame.toMax > 0 && mostNeeded === undefined) this.#visit(body, frame.nextRound());
     }
   }
 
@@ -384,7 +388,9 @@ export class Configurations {
   }
 
   #play(role: ListRole, frame: Frame): void {
-    if (role.kind === "part ends") {
+    if (role.kind === "character begins") {
+      if (frame.toMax > role.need) this.#visit(role.target, frame.nextRound());
+    } else if (role.kind === "part ends") {
       this.#endPart(frame, role.part);
     } else if (role.kind === "part begins") {
       this.#beginPart(frame);

@@ -65,7 +65,7 @@ export function findDepthNeeds(
   const needs = new Float64Array(nodes.length).fill(Number.POSITIVE_INFINITY);
   const listNeeds = new Float64Array(lists.length).fill(Number.POSITIVE_INFINITY);
   const isEnd = ({ returns, roles }: AutomatonNode) =>
-    returns || roles.some(({ kind }) => kind !== "list begins");
+    returns || roles.some(({ kind }) => kind === "part begins" || kind === "part ends");
   let level: number[] = nodes.flatMap((node, i) => (isEnd(node) ? [i] : []));
   for (let need = 0; level.length > 0; need++) {
     const next: number[] = [];
@@ -123,11 +123,12 @@ function listUses(
       else addThrough(user, call);
     }
     for (const index of node.repeats) {
-      const { body, exit, min } = repeats[index]!;
-      if (min === 0) add(exit, use);
+      const { body, exit, min, mostNeeded } = repeats[index]!;
+      if (min === 0 && mostNeeded === undefined) add(exit, use);
       addThrough(user, { start: body, back: exit });
     }
     for (const role of node.roles) {
+      if (role.kind === "character begins") add(role.target, use);
       if (role.kind !== "list begins") continue;
       const { parts, separator, exit } = lists[role.list]!;
       const list = new ListNeed(lists[role.list]!, role.list);

@@ -7,6 +7,7 @@
  * @module
  */
 
+import type { CountedRepeat } from "./byte_automaton.ts";
 import type { WrittenParts } from "./unordered_list.ts";
 
 /** A node with a stack: one of the ways in which the text so far can be read. */
@@ -30,6 +31,7 @@ export interface Horizons {
 /** What all frames above one bottom share. */
 interface Stacks {
   readonly horizons: Horizons;
+  readonly repeats: readonly CountedRepeat[];
   /** Shared by all bottoms, so that threads of older ones that live on keep ids of their own. */
   readonly ids: { next: number };
   threads: number;
@@ -100,11 +102,15 @@ export class Frame {
   /**
    * An empty stack.
    *
+   * @param repeats Whose rounds stacks will hold.
    * @param before An older bottom, whose threads may be met beside those of this one.
    */
-  static bottom(horizons: Horizons, before?: Frame): Frame {
+  static bottom(
+    horizons: Horizons,
+    { repeats, before }: { readonly repeats: readonly CountedRepeat[]; readonly before?: Frame },
+  ): Frame {
     const ids = before === undefined ? { next: 0 } : before.#stacks.ids;
-    const stacks = { horizons, ids, threads: 0, frames: 0 };
+    const stacks = { horizons, repeats, ids, threads: 0, frames: 0 };
     return new Frame(stacks, undefined, { back: NO_NODE, repeat: NO_REPEAT, toMin: 0, toMax: 0 });
   }
 
@@ -204,7 +210,9 @@ export class Frame {
   #alike(parent: Frame | undefined, horizon: number): Frame {
     if (parent === undefined) return this;
     const toMin = this.toMin > horizon ? Number.POSITIVE_INFINITY : this.toMin;
-    const toMax = this.toMax > horizon ? Number.POSITIVE_INFINITY : this.toMax;
+    const needed = this.#stacks.repeats[this.repeat]?.mostNeeded ?? 0;
+    const most = horizon === NONE_FINITE ? horizon : horizon + needed;
+    const toMax = this.toMax > most ? Number.POSITIVE_INFINITY : this.toMax;
     if (this.repeat === NO_REPEAT) return parent === this.parent ? this : parent.#push(this);
     const same = parent === this.parent && toMin === this.toMin && toMax === this.toMax;
     return same ? this : parent.round(this.repeat, { toMin, toMax });

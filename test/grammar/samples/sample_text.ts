@@ -4,12 +4,14 @@
  * @module
  */
 import { ITEM_END, LIST_BEGIN } from "../../../src/grammar/distinct/distinct_bytes.ts";
-import type {
-  CodePointAutomaton,
-  Expression,
-  Grammar,
-  UnorderedExpression,
-  UnorderedPart,
+import {
+  type CodePointAutomaton,
+  type Expression,
+  type Grammar,
+  type RegularExpression,
+  type UnorderedExpression,
+  type UnorderedPart,
+  waysFrom,
 } from "../../../src/grammar/expression.ts";
 
 /** Whole number from 0 to `count` - 1. */
@@ -106,7 +108,7 @@ export class TextSampler {
       case "rule":
         return this.#draw(this.#grammar.rules.get(expression.name)!, depth - 1);
       case "regular":
-        return this.#walk(expression.automaton);
+        return this.#countedWalk(expression);
       case "bytes":
         return this.#sign(expression);
       default:
@@ -162,28 +164,54 @@ export class TextSampler {
     return String.fromCodePoint(first + this.#random(last - first + 1));
   }
 
+  /** A walk with as many characters as are wanted; the longest that was found where there is none. */
+  #countedWalk(expression: RegularExpression): string {
+    const { min = 0, max = Number.POSITIVE_INFINITY } = expression.counted ?? {};
+    for (let tries = 0; ; tries++) {
+      const { text, characters } = this.#walk(expression, min);
+      const fits = characters >= min && characters <= max;
+      this.#mayRepeat ||= !fits;
+      if (fits || tries > 40) return text;
+    }
+  }
+
   /** At random at first, then the shortest way to the end. */
-  #walk({ states }: CodePointAutomaton): string {
-    const distances = distancesToEnd(states);
+  #walk(
+    expression: RegularExpression,
+    min: number,
+  ): { readonly text: string; readonly characters: number } {
+    const { states } = expression.automaton;
+    const ways = states.map((_, state) => waysFrom(expression.automaton, state));
+    const distances = distancesToEnd(states, ways);
     let text = "";
-    for (let state = 0, left = 3 * MAX_ROUNDS; ; left--) {
-      const { accepting, edges } = states[state]!;
-      if (accepting && (left <= 0 || edges.length === 0 || this.#random(3) === 0)) return text;
-      const best = Math.min(...edges.map(({ target }) => distances[target]!));
-      const open = edges.filter(({ target }) => left > 0 || distances[target] === best);
-      const { first, last, target } = open[this.#random(open.length)]!;
+    let characters = 0;
+    for (let state = 0, left = 3 * MAX_ROUNDS + min; ; left--) {
+      const { accepting } = states[state]!;
+      const edges = ways[state]!;
+      const isDone = left <= 0 || edges.length === 0 || this.#random(3) === 0;
+      if (accepting && characters >= min && isDone) return { text, characters };
+      if (accepting && left <= 0) return { text, characters };
+      const best = Math.min(...edges.map(({ edge }) => distances[edge.target]!));
+      const open = edges.filter(({ edge }) => left > 0 || distances[edge.target] === best);
+      const { edge, begins } = open[this.#random(open.length)]!;
+      const { first, last, target } = edge;
       text += this.#character([[first, last]]);
       state = target;
+      if (begins) characters += 1;
     }
   }
 }
 
-function distancesToEnd(states: CodePointAutomaton["states"]): number[] {
+function distancesToEnd(
+  states: CodePointAutomaton["states"],
+  ways: readonly ReturnType<typeof waysFrom>[],
+): number[] {
   const distances = states.map(({ accepting }) => (accepting ? 0 : Number.POSITIVE_INFINITY));
   for (let changed = true; changed; ) {
     changed = false;
-    states.forEach(({ edges }, state) => {
-      for (const { target } of edges) {
+    ways.forEach((edges, state) => {
+      for (const { edge } of edges) {
+        const { target } = edge;
         if (distances[target]! + 1 >= distances[state]!) continue;
         distances[state] = distances[target]! + 1;
         changed = true;

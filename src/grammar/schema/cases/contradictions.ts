@@ -12,9 +12,9 @@ import { isEmpty } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import type { JsonType } from "../json_value.ts";
 import {
-  caseLanguage,
   distinctLanguages,
-  lengthsOf,
+  hasNoString,
+  lengthBounds,
   listedTexts,
 } from "../keywords/string_keywords.ts";
 import { noNumberFits } from "../numbers/number_language.ts";
@@ -61,7 +61,7 @@ function noBooleanFits(facts: readonly BooleanFact[]): boolean {
 }
 
 function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
-  const { min, max } = lengthsOf(facts);
+  const { min, max } = lengthBounds(facts);
   if (min > max) return true;
   const languages = distinctLanguages(facts);
   if (languages === undefined) return true;
@@ -74,7 +74,7 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   if (areListsRefused && max === Number.POSITIVE_INFINITY) return false;
   // What is known of a language that is not regular is only a part of it.
   if (languages.some(({ language }) => language.content !== undefined)) return false;
-  return isEmpty(caseLanguage(facts, spend));
+  return hasNoString(facts, spend);
 }
 
 function noArrayFits(facts: readonly ArrayFact[], analysis: SchemaCases): boolean {

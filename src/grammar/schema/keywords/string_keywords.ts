@@ -6,6 +6,7 @@
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT } from "../../automaton/code_points.ts";
+import { isEmpty, textsOf } from "../../automaton/regular.ts";
 import { spendEffort } from "../../effort.ts";
 import { type CodePointAutomaton, characters, type Expression, repeat } from "../../expression.ts";
 import type { Case, StringFact } from "../cases/facts.ts";
@@ -20,6 +21,13 @@ import {
   type Language,
   type Spend,
 } from "../strings/language.ts";
+import {
+  type Bounds,
+  canBeCounted,
+  hasLength,
+  type Lengths,
+  lengthsOf,
+} from "../strings/lengths.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
 /** Of each fact that a listed text is held against. */
@@ -58,7 +66,7 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
 }
 
 /** Lengths that all facts allow. */
-export function lengthsOf(facts: Case): { readonly min: number; readonly max: number } {
+export function lengthBounds(facts: Case): Bounds {
   let [min, max] = [0, Number.POSITIVE_INFINITY];
   for (const fact of facts) {
     if (fact.kind !== "length") continue;
@@ -89,7 +97,7 @@ export function listedTexts(
 ): readonly string[] | undefined {
   const listed = languages.find(({ holds, language }) => holds && language.texts !== undefined);
   if (listed === undefined) return undefined;
-  const { min, max } = lengthsOf(facts);
+  const { min, max } = lengthBounds(facts);
   spendEffort(TEXT_EFFORT * listed.language.texts!.size * facts.length);
   const isBounded = min > 0 || max < Number.POSITIVE_INFINITY;
   return [...listed.language.texts!].filter((text) => {
@@ -106,11 +114,55 @@ export function nestingFormat(cases: readonly Case[]): Language | undefined {
   return fact.language.content === undefined ? undefined : fact.language;
 }
 
+/** The strings that fit a case but for their lengths, which are between bounds. */
+export interface CountedLanguage extends Bounds {
+  readonly language: CodePointAutomaton;
+  readonly lengths: Lengths;
+}
+
+/** States that a case takes at most with its lengths written out. */
+const FEW_STATES = 48;
+
+/** @returns Nothing where a case has no bounds, is small, or cannot be counted. */
+export function countedLanguage(facts: Case, spend?: Spend): CountedLanguage | undefined {
+  const { min, max } = lengthBounds(facts);
+  const bound = max < Number.POSITIVE_INFINITY ? max : min;
+  const others = facts.filter((fact) => fact.kind !== "length");
+  const isListed = distinctLanguages(facts)?.some(({ holds, language }) => holds && language.texts);
+  if (bound === 0 || others.length === 0 || isListed || min > max) return undefined;
+  const language = caseLanguage(others, spend);
+  if (language.states.length * bound <= FEW_STATES) return undefined;
+  const lengths = lengthsOf(language);
+  if (lengths === undefined || !canBeCounted(lengths, { min, max })) return undefined;
+  return { language, lengths, min, max };
+}
+
+/** Whether no string fits a case. */
+export function hasNoString(facts: Case, spend?: Spend): boolean {
+  const counted = countedLanguage(facts, spend);
+  if (counted !== undefined) return !hasLength(counted.lengths, counted);
+  return isEmpty(caseLanguage(facts, spend));
+}
+
+/** Longer texts than the shortest ones that are looked at to find many. */
+const MORE_LENGTH = 12;
+
+/** All strings that fit a case; nothing when there are more than `limit`. */
+export function stringsOf(facts: Case, limit: number): readonly string[] | undefined {
+  const counted = countedLanguage(facts);
+  if (counted === undefined) return textsOf(caseLanguage(facts), limit);
+  const max = Math.max(counted.min, counted.lengths.shortest[0]!) + MORE_LENGTH;
+  const isAll = max >= counted.max;
+  const short = isAll ? facts : [...facts, { kind: "length", min: 0, max } as const];
+  const texts = textsOf(caseLanguage(short), limit);
+  return texts === undefined || isAll ? texts : textsOf(caseLanguage(facts), limit);
+}
+
 const NO_TEXT: CodePointAutomaton = { states: [{ accepting: false, edges: [] }] };
 
 /** All strings that fit a case, as one automaton. */
 export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
-  const { min, max } = lengthsOf(facts);
+  const { min, max } = lengthBounds(facts);
   const languages = distinctLanguages(facts);
   if (languages === undefined) return NO_TEXT;
   const texts = listedTexts(facts, languages);

@@ -20,7 +20,7 @@ import {
 } from "../cases/facts.ts";
 import { readNumber } from "../json_text.ts";
 import { canonicalText, type JsonObject, keepSpelling } from "../json_value.ts";
-import { caseLanguage } from "../keywords/string_keywords.ts";
+import { stringsOf } from "../keywords/string_keywords.ts";
 import { listedNumbers, plainNumbers } from "../numbers/number_language.ts";
 import type { CaseWriter } from "./case_writer.ts";
 import type { Machine, Move } from "./machine.ts";
@@ -121,7 +121,7 @@ function valuesOf(place: Conjunction, analysis: CaseAnalysis): Map<string, JsonO
     for (const number of numbers) values.push(number);
   }
   for (const facts of cases("string")) {
-    const texts = facts.length === 0 ? undefined : textsOf(caseLanguage(facts), MAX_VALUES);
+    const texts = facts.length === 0 ? undefined : stringsOf(facts, MAX_VALUES);
     if (texts === undefined) return undefined;
     for (const text of texts) values.push({ const: text });
   }

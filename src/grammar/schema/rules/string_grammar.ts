@@ -7,6 +7,9 @@
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
 import {
   type CodePointAutomaton,
+  type CodePointEdge,
+  type CodePointState,
+  characterBegins,
   type Expression,
   NEVER,
   regular,
@@ -18,7 +21,13 @@ import {
 import { GrammarError } from "../../grammar_error.ts";
 import { insideJsonString, PLAIN_ASCII } from "../../json_string.ts";
 import type { Case } from "../cases/facts.ts";
-import { caseLanguage, distinctLanguages, lengthsOf } from "../keywords/string_keywords.ts";
+import {
+  type CountedLanguage,
+  caseLanguage,
+  countedLanguage,
+  distinctLanguages,
+  lengthBounds,
+} from "../keywords/string_keywords.ts";
 import { automatonOfTexts, type Language } from "../strings/language.ts";
 import { QUOTE } from "./json_grammar.ts";
 
@@ -38,11 +47,14 @@ function contentOf(facts: Case): Expression {
   const languages = distinctLanguages(facts) ?? [];
   const [only] = languages;
   if (only === undefined) {
-    const { min, max } = lengthsOf(facts);
+    const { min, max } = lengthBounds(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
   const isAlone = languages.length === 1 && facts.every(({ kind }) => kind === "language");
-  if (languages.some(({ language }) => language.isPlain)) {
+  const isPlain = languages.some(({ language }) => language.isPlain);
+  const counted = countedLanguage(facts);
+  if (counted !== undefined) return countedExpression(counted, isPlain);
+  if (isPlain) {
     if (isAlone && only.holds) {
       return only.language.content ?? plainExpression(only.language);
     }
@@ -55,6 +67,29 @@ function contentOf(facts: Case): Expression {
   return language.states.length > MOST_ESCAPED
     ? regular(insideJsonString(language, PLAIN_ASCII))
     : regular(insideJsonString(language));
+}
+
+/** From a state of its own each character begins that leads to where as many others must follow. */
+function countedExpression(
+  { language, lengths, min, max }: CountedLanguage,
+  isPlain: boolean,
+): Expression {
+  const isLarge = isPlain || language.states.length > MOST_ESCAPED;
+  const more: CodePointState[] = [];
+  const states = language.states.map(({ accepting, edges }) => {
+    const byNeed = new Map<number, CodePointEdge[]>();
+    for (const edge of edges) {
+      const need = lengths.shortest[edge.target]!;
+      if (need < Number.POSITIVE_INFINITY) byNeed.set(need, [...(byNeed.get(need) ?? []), edge]);
+    }
+    const begins = [...byNeed].map(([need, list]) => {
+      const begun = more.push({ accepting: false, edges: list }) - 1;
+      return characterBegins(need, language.states.length + begun);
+    });
+    return { accepting, edges: begins };
+  });
+  const spelled = insideJsonString({ states: [...states, ...more] }, isLarge ? PLAIN_ASCII : []);
+  return regular(spelled, { min, max });
 }
 
 /** Of formats, which are the same for all schemas. */

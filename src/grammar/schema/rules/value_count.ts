@@ -19,7 +19,7 @@ import {
 } from "../cases/facts.ts";
 import { mergeMembers, type ObjectShape } from "../cases/object_shape.ts";
 import { JSON_TYPES, type JsonType } from "../json_value.ts";
-import { caseLanguage } from "../keywords/string_keywords.ts";
+import { stringsOf } from "../keywords/string_keywords.ts";
 import { compareDecimals } from "../numbers/decimal.ts";
 import { listedNumbers, plainNumbers } from "../numbers/number_language.ts";
 
@@ -70,7 +70,7 @@ class ValueCount {
       case "number":
         return this.#numbers(facts as readonly NumberFact[]);
       case "string":
-        return textsOf(caseLanguage(facts), this.#limit)?.length ?? MANY;
+        return stringsOf(facts, this.#limit)?.length ?? MANY;
       case "array":
         return this.#arrays(facts as readonly ArrayFact[], level);
       case "object":
