@@ -70,6 +70,13 @@ function requests(): readonly GenerationRequest[] {
       sampling: { maxNewTokens: 2 * LENGTH, temperature: 0.7, seed: 7, jsonSchema: SCHEMA },
       logprobs: { topCount: 1 },
     },
+  ];
+}
+
+/** In a round of their own, so that those above crowd the cache as they are. */
+function others(): readonly GenerationRequest[] {
+  const plain = { maxNewTokens: LENGTH, ignoreEos: true };
+  return [
     {
       tokens: tokens(5, 33),
       sampling: {
@@ -173,7 +180,7 @@ const VARIANTS: readonly Variant[] = [
 
 describe.skipIf(isLeftOut)("the embedded model", () => {
   let want: EngineAnswers;
-  const task = { model: EMBEDDED_MODEL, rounds: [requests(), requests()] };
+  const task = { model: EMBEDDED_MODEL, rounds: [requests(), requests(), others()] };
   beforeAll(async () => {
     if (isLeftOut) return;
     const options = { ...BASE, prefixCache: false, overlapSchedule: false };
