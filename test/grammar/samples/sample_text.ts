@@ -38,6 +38,7 @@ export class TextSampler {
   /** Rules inside one another that each rule needs at least. */
   readonly #heights = new Map<string, number>();
   #mayRepeat = false;
+  readonly #known = new WeakMap<CodePointAutomaton, ReturnType<typeof knownOf>>();
 
   constructor(grammar: Grammar, random: Random) {
     this.#grammar = grammar;
@@ -180,9 +181,10 @@ export class TextSampler {
     expression: RegularExpression,
     min: number,
   ): { readonly text: string; readonly characters: number } {
-    const { states } = expression.automaton;
-    const ways = states.map((_, state) => waysFrom(expression.automaton, state));
-    const distances = distancesToEnd(states, ways);
+    const { automaton } = expression;
+    const { states } = automaton;
+    const { ways, distances } = this.#known.get(automaton) ?? knownOf(automaton);
+    this.#known.set(automaton, { ways, distances });
     let text = "";
     let characters = 0;
     for (let state = 0, left = 3 * MAX_ROUNDS + min; ; left--) {
@@ -200,6 +202,11 @@ export class TextSampler {
       if (begins) characters += 1;
     }
   }
+}
+
+function knownOf(automaton: CodePointAutomaton) {
+  const ways = automaton.states.map((_, state) => waysFrom(automaton, state));
+  return { ways, distances: distancesToEnd(automaton.states, ways) };
 }
 
 function distancesToEnd(

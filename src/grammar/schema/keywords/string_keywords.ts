@@ -13,7 +13,7 @@ import type { Case, StringFact } from "../cases/facts.ts";
 import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
-import { formatLanguage, isEnforcedFormat } from "../strings/formats.ts";
+import { formatLanguage, formatLength, isEnforcedFormat } from "../strings/formats.ts";
 import {
   automatonOfOtherTexts,
   automatonOfTexts,
@@ -44,12 +44,7 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
       fails: () => (minLength > 0 ? [[{ kind: "length", min: 0, max: minLength - 1 }]] : []),
     });
   }
-  if (typeof maxLength === "number") {
-    constraints.push({
-      holds: () => [[{ kind: "length", min: 0, max: maxLength }]],
-      fails: () => [[{ kind: "length", min: maxLength + 1, max: Number.POSITIVE_INFINITY }]],
-    });
-  }
+  if (typeof maxLength === "number") constraints.push(atMost(maxLength));
   const addLanguage = (make: () => Language): void => {
     const fact = (holds: boolean): readonly Case[] => [
       [{ kind: "language", language: make(), holds }],
@@ -61,8 +56,17 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
   }
   if (typeof format === "string" && isEnforcedFormat(format)) {
     addLanguage(() => formatLanguage(format));
+    const most = formatLength(format);
+    if (most !== undefined) constraints.push(atMost(most));
   }
   return constraints;
+}
+
+function atMost(max: number): Constraint {
+  return {
+    holds: () => [[{ kind: "length", min: 0, max }]],
+    fails: () => [[{ kind: "length", min: max + 1, max: Number.POSITIVE_INFINITY }]],
+  };
 }
 
 /** Lengths that all facts allow. */

@@ -122,7 +122,8 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   ["uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"],
 ]);
 
-const MAX_HOSTNAME = 253;
+/** Characters of whole texts, which their languages leave to those who count them. */
+const MAX_LENGTHS: ReadonlyMap<string, number> = new Map([["hostname", 253]]);
 const MAX_LOCAL_PART = 64;
 
 /** How a text is shown or kept, in the words of OpenAPI's registry. Every string fits. */
@@ -167,7 +168,12 @@ export function checkFormat(format: string, path: string): void {
   throw new GrammarError(`Cannot enforce the format "${format}": ${reason}`, { path });
 }
 
-/** @param format One that is enforced. */
+/** The most characters of a text, where the format bounds them. */
+export function formatLength(format: string): number | undefined {
+  return MAX_LENGTHS.get(format);
+}
+
+/** @param format One that is enforced; how long its texts may be is `formatLength`. */
 export function formatLanguage(format: string): Language {
   let language = known.get(format);
   if (language === undefined) {
@@ -181,7 +187,6 @@ function readFormat(format: string): Language {
   if (format === REGEX) return regexLanguage();
   const options = { isPlain: true };
   const expression = parseRegex(PATTERNS.get(format)!);
-  if (format === "hostname") return new Language(upTo(expression, MAX_HOSTNAME), options);
   if (format !== "email") return new Language(expression, options);
   const parts = [upTo(parseRegex(EMAIL.local), MAX_LOCAL_PART), parseRegex(EMAIL.domain)];
   return new Language(sequence(parts), options);
