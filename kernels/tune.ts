@@ -8,9 +8,9 @@
  * @module
  */
 import { DeviceError, InvalidRequestError } from "../src/errors.ts";
+import { formOf } from "../src/gpu/row_forms.ts";
 import { stagedFits } from "../src/gpu/staged_room.ts";
 import {
-  formOf,
   type RowForm,
   STAGED_TOKENS,
   TUNING_CHOICES,

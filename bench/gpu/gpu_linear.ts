@@ -8,14 +8,9 @@ import { afterAll, describe, expect, test } from "vitest";
 import { linear } from "../../kernels/linear/linear.ts";
 import { storedBytes } from "../../kernels/linear/weights/weight_cost.ts";
 import { codedStride } from "../../kernels/norm/quantize_codes.ts";
+import { formsFor } from "../../src/gpu/row_forms.ts";
 import { allocateTensor, type Tensor } from "../../src/gpu/tensor.ts";
-import {
-  DEFAULT_TUNING,
-  formsFor,
-  PLAIN_TUNING,
-  type RowForm,
-  tuningFor,
-} from "../../src/gpu/tuning.ts";
+import { DEFAULT_TUNING, PLAIN_TUNING, type RowForm, tuningFor } from "../../src/gpu/tuning.ts";
 import { device } from "../../test/support/devices/gpu.ts";
 import {
   bounds,

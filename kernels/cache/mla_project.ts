@@ -1,8 +1,9 @@
 import { KernelError } from "../../src/errors.ts";
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
+import { formOf, formsFor } from "../../src/gpu/row_forms.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
 import rotate from "../common/attention/rotate.wgsl?raw";
 import latentFp8 from "../common/cache/latent_write_fp8.wgsl?raw";
 import latentPlain from "../common/cache/latent_write_plain.wgsl?raw";

@@ -5,8 +5,9 @@
  * @module
  */
 import type { Recorder } from "../../src/gpu/recorder.ts";
+import { formOf } from "../../src/gpu/row_forms.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { formOf, type RowForm } from "../../src/gpu/tuning.ts";
+import type { RowForm } from "../../src/gpu/tuning.ts";
 import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
 import writeBest from "../common/outputs/write_best.wgsl?raw";
 import orderedBits from "../common/sampling/ordered_bits.wgsl?raw";

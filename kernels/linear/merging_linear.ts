@@ -7,8 +7,9 @@
 import { KernelError } from "../../src/errors.ts";
 import type { BoundKernel } from "../../src/gpu/kernel.ts";
 import type { Recorder } from "../../src/gpu/recorder.ts";
+import { formOf, formsFor } from "../../src/gpu/row_forms.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { formOf, formsFor, PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type RowForm } from "../../src/gpu/tuning.ts";
 import mergedSplits from "../common/attention/merged_splits.wgsl?raw";
 import softmax from "../common/attention/online_softmax.wgsl?raw";
 import xMerged from "../common/inputs/x_merged.wgsl?raw";

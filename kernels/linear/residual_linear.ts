@@ -5,8 +5,8 @@
  * @module
  */
 import type { Recorder } from "../../src/gpu/recorder.ts";
+import { formOf } from "../../src/gpu/row_forms.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
-import { formOf } from "../../src/gpu/tuning.ts";
 import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
 import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
 import writeNormed from "../common/outputs/write_normed.wgsl?raw";

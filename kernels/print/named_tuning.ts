@@ -4,12 +4,11 @@
  *
  * @module
  */
+import { formOf, formsFor } from "../../src/gpu/row_forms.ts";
 import {
   ADAPTER_TUNINGS,
   type AdapterIdentity,
   attentionTuning,
-  formOf,
-  formsFor,
   type RowForm,
   type Tuning,
 } from "../../src/gpu/tuning.ts";

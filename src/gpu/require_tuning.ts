@@ -75,6 +75,8 @@ const FORM: Checks<RowForm> = {
   // An absent one is as good as false.
   staged: (value, name) => optional(flag)(value, name) || undefined,
   tokens: choice<number>(TUNING_CHOICES.tokens),
+  ownTokens: (value, name) =>
+    value === undefined ? undefined : refuse(`${name} is of staged forms alone`),
   split: choice<number>(TUNING_CHOICES.split),
   workgroup: choice<number>(TUNING_CHOICES.workgroup),
   cost,
@@ -83,6 +85,7 @@ const FORM: Checks<RowForm> = {
 const STAGED_FORM: Checks<RowForm> = {
   ...FORM,
   tokens: choice<number>(TUNING_CHOICES.stagedTokens, " of a staged form"),
+  ownTokens: optional(choice<number>(TUNING_CHOICES.ownTokens)),
 };
 
 /** Forms of one dtype, but for what depends on the lanes. */
@@ -128,6 +131,7 @@ const TUNING: Checks<Tuning> = {
   findsBest: optional(flag),
   repacks: optional(flag),
   sequential: optional(flag),
+  pairTile: optional(choice<number>(TUNING_CHOICES.pairTile)),
   attention: optional((value, name) => requireFields(value, name, ATTENTION)),
 };
 

@@ -10,9 +10,17 @@ export const MOST_INVOCATIONS = 256;
 /** WebGPU's default limit, of which something is left to the kernels themselves. */
 const SHARED_BYTES = 16384 - 512;
 
-type StagedForm = Pick<RowForm, "tokens" | "workgroup">;
+type StagedForm = Pick<RowForm, "tokens" | "ownTokens" | "workgroup">;
 
-const stagedRowLanes = ({ tokens, workgroup }: StagedForm) => (workgroup * STAGED_TOKENS) / tokens;
+/** Invocations of a workgroup with the same weight rows and activation rows of their own. */
+export function stagedTokenLanes({
+  tokens,
+  ownTokens = STAGED_TOKENS,
+}: Omit<StagedForm, "workgroup">): number {
+  return tokens / ownTokens;
+}
+
+const stagedRowLanes = (form: StagedForm) => form.workgroup / stagedTokenLanes(form);
 
 /**
  * Bytes of workgroup memory that a staged form needs: of the fewest columns staged at once, 16 in f32, of four

@@ -20,15 +20,19 @@ export interface RowForm {
   readonly workgroup: number;
   /**
    * Whether a workgroup decodes its weights into its own memory, and all its invocations multiply
-   * from there, `STAGED_TOKENS` activation rows each. `split` is 1 then. Default false.
+   * from there. `split` is 1 then. Default false.
    */
   readonly staged?: boolean;
+  /** Activation rows of an invocation of a staged form: 2 or 4. Default `STAGED_TOKENS`. */
+  readonly ownTokens?: number;
   /** Time of one pass over the weights for `tokens` rows; that of the first form is 1. */
   readonly cost: number;
 }
 
-/** Activation rows of an invocation of a staged form. */
 export const STAGED_TOKENS = 4;
+
+/** Pairs of an expert's tile. */
+export const PAIR_TILE = 4;
 
 /** How the work of attention is shared out. Heads of a workgroup share what it reads of the cache. */
 export interface AttentionTuning {
@@ -112,6 +116,11 @@ export interface Tuning {
    * false.
    */
   readonly sequential?: boolean;
+  /**
+   * Pairs of an expert that an invocation multiplies at once, where no form is staged: 2 or 4. More
+   * would leave more of a tile empty, as each expert has few. Default `PAIR_TILE`.
+   */
+  readonly pairTile?: number;
   /** Default: that of the adapter's row below. */
   readonly attention?: AttentionTuning;
 }
@@ -123,6 +132,8 @@ export const TUNING_CHOICES = {
   scaleOrder: ["byGroup", "byRun"],
   tokens: [1, 2, 4, 8],
   stagedTokens: [16, 32, 64],
+  ownTokens: [2, 4],
+  pairTile: [2, 4],
   split: [1, 2, 4, 8, 16, 32],
   workgroup: [8, 16, 32, 64, 128, 256],
   piecesAtOnce: [1, 2],
@@ -265,8 +276,8 @@ const AMD: Tuning = {
 
 const INTEL_FORMS: readonly RowForm[] = [
   { tokens: 1, split: 8, workgroup: 64, cost: 1 },
-  { tokens: 16, split: 1, workgroup: 64, staged: true, cost: 4 },
-  { tokens: 32, split: 1, workgroup: 128, staged: true, cost: 6.5 },
+  { tokens: 16, split: 1, workgroup: 64, staged: true, ownTokens: 2, cost: 4 },
+  { tokens: 32, split: 1, workgroup: 128, staged: true, ownTokens: 2, cost: 6.5 },
 ];
 
 /**
@@ -286,7 +297,8 @@ const INTEL: Tuning = {
       ...INTEL_FORMS.slice(1),
     ],
   },
-  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1, subgroups: false },
+  pairTile: 2,
+  attention: { ...MANY_LANES, rowHeads: 2, groupHeads: 1, subgroups: false, unrolls: false },
 };
 
 interface AdapterRow {
@@ -361,33 +373,4 @@ const SLOW_PACKED_DOTS = ["llvmpipe", "apple"];
  */
 export function takesPackedDots(info: AdapterIdentity): boolean {
   return !SLOW_PACKED_DOTS.some((word) => names(info, word));
-}
-
-/** The forms of a launch over weights of this dtype. */
-export function formsFor(tuning: Tuning, dtype: string): readonly RowForm[] {
-  return tuning.dtypeForms?.[dtype] ?? tuning.rowForms;
-}
-
-/** The same without its staged forms. */
-export function withoutStaged({ rowForms, dtypeForms, ...rest }: Tuning): Tuning {
-  const keep = (forms: readonly RowForm[]) => forms.filter(({ staged }) => !staged);
-  const lists = Object.entries(dtypeForms ?? {}).map(([dtype, forms]) => [dtype, keep(forms)]);
-  return {
-    ...rest,
-    rowForms: keep(rowForms),
-    ...(dtypeForms !== undefined && { dtypeForms: Object.fromEntries(lists) }),
-  };
-}
-
-/** A form whose launches may be too small for the adapter. */
-type FormInUse = Pick<RowForm, "tokens" | "cost"> & {
-  /** Passes that keep the adapter busy: fewer take as long. Default 0. */
-  readonly leastPasses?: number;
-};
-
-/** The form that is through `rows` rows the soonest. */
-export function formOf<F extends FormInUse>(forms: readonly F[], rows: number): F {
-  const time = ({ tokens, cost, leastPasses = 0 }: F) =>
-    Math.max(Math.ceil(rows / tokens), leastPasses) * cost;
-  return forms.reduce((best, form) => (time(form) < time(best) ? form : best));
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import mlaProject from "../../kernels/cache/mla_project.check.ts";
 import type { KernelCheck } from "../../kernels/check.ts";
+import { formTuning } from "../../kernels/linear/checks/check_forms.ts";
 import { CHECK_LANES } from "../../kernels/linear/checks/check_weights.ts";
 import linearBest from "../../kernels/linear/checks/linear_best.check.ts";
 import linearCodes from "../../kernels/linear/checks/linear_codes.check.ts";
@@ -14,18 +15,16 @@ import { formInUse, rowLanes } from "../../kernels/linear/weights/launch_form.ts
 import expertCombine from "../../kernels/moe/experts/expert_combine.check.ts";
 import expertDown from "../../kernels/moe/experts/expert_down.check.ts";
 import expertGateUp from "../../kernels/moe/experts/expert_gate_up.check.ts";
-import { PAIR_TILE } from "../../kernels/moe/experts/expert_tiles.ts";
 import { requireTuning } from "../../src/gpu/require_tuning.ts";
+import { formOf, formsFor, withoutStaged } from "../../src/gpu/row_forms.ts";
 import {
   ADAPTER_TUNINGS,
   DEFAULT_TUNING,
-  formOf,
-  formsFor,
+  PAIR_TILE,
   PLAIN_TUNING,
   type RowForm,
   type Tuning,
   tuningFor,
-  withoutStaged,
 } from "../../src/gpu/tuning.ts";
 
 /** Of matrices from a router's to an output head's. */
@@ -44,7 +43,7 @@ type Wanted = (form: RowForm) => boolean;
 const isUnstaged: Wanted = ({ staged }) => staged !== true;
 const isOfFew: Wanted = (form) => isUnstaged(form) && form.tokens <= 4;
 const isOneRow: Wanted = ({ tokens }) => tokens === 1;
-const isOfPairs: Wanted = ({ tokens, staged }) => tokens === 1 || tokens === PAIR_TILE || !!staged;
+const isOfPairs: Wanted = ({ tokens, staged }) => tokens <= PAIR_TILE || !!staged;
 
 /** The check of every kernel over weights, which runs every tuning, and the forms that it has. */
 const formChecks: readonly (readonly [Pick<KernelCheck<never>, "name" | "tunings">, Wanted])[] = [
@@ -67,9 +66,8 @@ describe.each(every)("the tuning of %s", (_, tuning) => {
   const forms = [rowForms, ...Object.values(dtypeForms)].flat();
 
   test.each(formChecks)("has only forms that the check $name runs", ({ tunings }, wanted) => {
-    for (const { tokens, split, workgroup, staged } of forms.filter(wanted)) {
-      const form = { tokens, split, workgroup, staged: staged ? 1 : 0 };
-      expect(tunings).toContainEqual(expect.objectContaining(form));
+    for (const form of forms.filter(wanted)) {
+      expect(tunings).toContainEqual(expect.objectContaining(formTuning(form)));
     }
   });
 
@@ -216,6 +214,9 @@ describe("a tuning from outside", () => {
     [staging(8, { tokens: 8 }), "tokens of a staged form must be one of 16, 32, 64, got 8"],
     [staging(8, { staged: false }), "tokens must be one of 1, 2, 4, 8, got 16"],
     [staging(8, { split: 2 }), "rowForms: split must be 1 in a staged form, got 2"],
+    [staging(8, { ownTokens: 3 }), "rowForms: ownTokens must be one of 2, 4, got 3"],
+    [{ ...good, rowForms: [{ ...form, ownTokens: 2 }] }, "ownTokens is of staged forms alone"],
+    [{ ...good, pairTile: 3 }, "pairTile must be one of 2, 4, got 3"],
     [staging(32, {}), "a workgroup of 64 cannot stage 16 tokens with 32 lanes"],
     [staging(8, { workgroup: 256 }), "a workgroup of 256 cannot stage 16 tokens with 8 lanes"],
     [staging(8, { tokens: 64, workgroup: 8 }), "a workgroup of 8 cannot stage 64 tokens"],

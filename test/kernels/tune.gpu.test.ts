@@ -5,7 +5,8 @@ import { isBetter, tuneFusions } from "../../kernels/tune_fusions.ts";
 import { InvalidRequestError } from "../../src/errors.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { requireTuning } from "../../src/gpu/require_tuning.ts";
-import { formOf, PLAIN_TUNING } from "../../src/gpu/tuning.ts";
+import { formOf } from "../../src/gpu/row_forms.ts";
+import { PLAIN_TUNING } from "../../src/gpu/tuning.ts";
 import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
 
 const quick = { lanes: [8], orders: [], milliseconds: 1 };

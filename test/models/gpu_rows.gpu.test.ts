@@ -1,6 +1,7 @@
 /** Whole models as the table of tunings launches them on GPUs: the bits of what every adapter can do. */
 import { describe, expect, test } from "vitest";
-import { PLAIN_TUNING, type Tuning, tuningFor, withoutStaged } from "../../src/gpu/tuning.ts";
+import { withoutStaged } from "../../src/gpu/row_forms.ts";
+import { PLAIN_TUNING, type Tuning, tuningFor } from "../../src/gpu/tuning.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";

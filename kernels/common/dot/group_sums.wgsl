@@ -58,6 +58,10 @@ fn add_piece(
   first: u32,
   masks: bool,
 ) {
+  if TOKENS <= 2u {
+    add_row_by_row(chains, pieces, words, x_first, first, masks);
+    return;
+  }
   let w0 = decode(pieces[0], words.x);
   let w1 = decode(pieces[1], words.y);
   let w2 = decode(pieces[2], words.z);
@@ -71,6 +75,35 @@ fn add_piece(
       (*chains)[t][1] = fma(w1[v], xv, (*chains)[t][1]);
       (*chains)[t][2] = fma(w2[v], xv, (*chains)[t][2]);
       (*chains)[t][3] = fma(w3[v], xv, (*chains)[t][3]);
+    }
+  }
+}
+
+// The same for few rows of activations: a weight row is decoded once the one before it is through, so
+// that registers hold one of them in place of four.
+fn add_row_by_row(
+  chains: ptr<function, Chains>,
+  pieces: Pieces,
+  words: vec4u,
+  x_first: XRows,
+  first: u32,
+  masks: bool,
+) {
+  var xs = array<Decoded, TOKENS>();
+  for (var t = 0u; t < TOKENS; t++) {
+    if !is_wanted(t) { continue; }
+    for (var v = 0u; v < PIECE_VECTORS; v++) {
+      xs[t][v] = x_vector(x_first[t] + first + v);
+      if masks { xs[t][v] = masked(xs[t][v], first + v); }
+    }
+  }
+  for (var row = 0u; row < 4u; row++) {
+    let w = decode(pieces[row], words[row]);
+    for (var t = 0u; t < TOKENS; t++) {
+      if !is_wanted(t) { continue; }
+      for (var v = 0u; v < PIECE_VECTORS; v++) {
+        (*chains)[t][row] = fma(w[v], xs[t][v], (*chains)[t][row]);
+      }
     }
   }
 }

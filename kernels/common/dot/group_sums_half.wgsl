@@ -28,11 +28,30 @@ fn group_sums(
     var products = array<array<vec4<f16>, 4>, TOKENS>();
     for (var piece = run; piece < min(run + RUN_PIECES, end); piece++) {
       let at = piece_at(first_granule, piece);
+      let first = piece * PIECE_VECTORS;
+      if TOKENS <= 2u {
+        // A weight row is decoded once the one before it is through: registers hold one of them.
+        var xs = array<array<vec4<f16>, PIECE_VECTORS>, TOKENS>();
+        for (var t = 0u; t < TOKENS; t++) {
+          for (var v = 0u; v < PIECE_VECTORS; v++) {
+            xs[t][v] = vec4<f16>(masked(x_vector(x_first[t] + first + v), first + v));
+          }
+        }
+        for (var row = 0u; row < 4u; row++) {
+          let w = decode(weights[at[row]], words[row]);
+          for (var v = 0u; v < PIECE_VECTORS; v++) {
+            let half = vec4<f16>(f32(WEIGHT_UP) * w[v]);
+            for (var t = 0u; t < TOKENS; t++) {
+              products[t][row] = fma(half, xs[t][v], products[t][row]);
+            }
+          }
+        }
+        continue;
+      }
       let w0 = decode(weights[at.x], words.x);
       let w1 = decode(weights[at.y], words.y);
       let w2 = decode(weights[at.z], words.z);
       let w3 = decode(weights[at.w], words.w);
-      let first = piece * PIECE_VECTORS;
       for (var v = 0u; v < PIECE_VECTORS; v++) {
         let h0 = vec4<f16>(f32(WEIGHT_UP) * w0[v]);
         let h1 = vec4<f16>(f32(WEIGHT_UP) * w1[v]);

@@ -8,11 +8,25 @@ import {
   DEFAULT_TUNING,
   PLAIN_TUNING,
   type RowForm,
+  STAGED_TOKENS,
   type Tuning,
 } from "../../../src/gpu/tuning.ts";
 
-/** A form as a check's tuning has it; staged forms have a `staged` of 1. */
-export type FormTuning = Readonly<Record<"tokens" | "split" | "workgroup" | "staged", number>>;
+/** A form as a check's tuning has it; staged forms have a `staged` of 1, and all `ownTokens`. */
+export type FormTuning = Readonly<
+  Record<"tokens" | "split" | "workgroup" | "staged" | "ownTokens", number>
+>;
+
+/** The form of a tuning as a check's tuning has it. */
+export function formTuning({
+  tokens,
+  split,
+  workgroup,
+  staged = false,
+  ownTokens = STAGED_TOKENS,
+}: RowForm): FormTuning {
+  return { tokens, split, workgroup, staged: staged ? 1 : 0, ownTokens };
+}
 
 const TUNINGS: readonly Tuning[] = [
   PLAIN_TUNING,
@@ -26,10 +40,9 @@ export const TABLE_FORMS: readonly FormTuning[] = [
     TUNINGS.flatMap(({ rowForms, dtypeForms = {} }) => [
       ...rowForms,
       ...Object.values(dtypeForms).flat(),
-    ]).map(({ tokens, split, workgroup, staged }) => [
-      `${tokens} ${split} ${workgroup} ${staged}`,
-      { tokens, split, workgroup, staged: staged ? 1 : 0 },
-    ]),
+    ])
+      .map(formTuning)
+      .map((form) => [Object.values(form).join(" "), form]),
   ).values(),
 ];
 
@@ -46,18 +59,21 @@ export const ONE_ROW_FORMS = TABLE_FORMS.filter(({ tokens }) => tokens === 1);
 
 /** Staged forms of every size, of 32, 64 and 128 outputs. */
 export const STAGED_FORMS: readonly FormTuning[] = [
-  { tokens: 16, split: 1, workgroup: 64, staged: 1 },
-  { tokens: 16, split: 1, workgroup: 128, staged: 1 },
-  { tokens: 32, split: 1, workgroup: 128, staged: 1 },
-  { tokens: 32, split: 1, workgroup: 256, staged: 1 },
-  { tokens: 64, split: 1, workgroup: 128, staged: 1 },
-  { tokens: 64, split: 1, workgroup: 256, staged: 1 },
+  { tokens: 16, split: 1, workgroup: 64, staged: 1, ownTokens: 4 },
+  { tokens: 16, split: 1, workgroup: 128, staged: 1, ownTokens: 4 },
+  { tokens: 32, split: 1, workgroup: 128, staged: 1, ownTokens: 4 },
+  { tokens: 32, split: 1, workgroup: 256, staged: 1, ownTokens: 4 },
+  { tokens: 64, split: 1, workgroup: 128, staged: 1, ownTokens: 4 },
+  { tokens: 64, split: 1, workgroup: 256, staged: 1, ownTokens: 4 },
+  { tokens: 16, split: 1, workgroup: 64, staged: 1, ownTokens: 2 },
+  { tokens: 32, split: 1, workgroup: 256, staged: 1, ownTokens: 2 },
 ];
 
 /** The one form that a check's tuning asks for. */
 export function formsOf(tuning: Readonly<Record<string, number>>): RowForm[] {
-  const { tokens = 4, split = 1, workgroup = 8, staged = 0 } = tuning;
-  return [{ tokens, split, workgroup, ...(staged === 1 && { staged: true }), cost: 1 }];
+  const { tokens = 4, split = 1, workgroup = 8, staged = 0, ownTokens = STAGED_TOKENS } = tuning;
+  const own = staged === 1 && { staged: true, ownTokens };
+  return [{ tokens, split, workgroup, ...own, cost: 1 }];
 }
 
 /** These, and a staged form that would be through any rows sooner, were it taken. */

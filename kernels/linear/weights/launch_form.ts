@@ -5,16 +5,10 @@
  * @module
  */
 import type { BoundKernel } from "../../../src/gpu/kernel.ts";
-import { leastStageBytes, stagedFits } from "../../../src/gpu/staged_room.ts";
+import { formOf, formsFor } from "../../../src/gpu/row_forms.ts";
+import { leastStageBytes, stagedFits, stagedTokenLanes } from "../../../src/gpu/staged_room.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
-import {
-  formOf,
-  formsFor,
-  PLAIN_TUNING,
-  type RowForm,
-  STAGED_TOKENS,
-  type Tuning,
-} from "../../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, type RowForm, type Tuning } from "../../../src/gpu/tuning.ts";
 import { BLOCK_COLUMNS, type WeightDtype, type WeightLayout } from "./layout.ts";
 
 /** A form as it is compiled; `workgroup` is a multiple of `split` times the weight's lanes. */
@@ -79,8 +73,8 @@ export function stageBytes(staging: Staging, form: LaunchForm): number {
 }
 
 /** Invocations of a workgroup with the same weight rows and activation rows of their own. */
-export function tokenLanes({ tokens, staged }: LaunchForm): number {
-  return staged === true ? tokens / STAGED_TOKENS : 1;
+export function tokenLanes(form: LaunchForm): number {
+  return form.staged === true ? stagedTokenLanes(form) : 1;
 }
 
 /** Invocations of a workgroup with weight rows of their own. */

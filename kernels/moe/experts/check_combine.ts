@@ -30,6 +30,8 @@ import {
   layoutOf,
   randomExperts,
   randomPairs,
+  tileSizeOf,
+  tilesName,
   unpackExperts,
 } from "./check_experts.ts";
 import { expertCombine } from "./expert_combine.ts";
@@ -101,6 +103,7 @@ export function combineInputs(shape: CombineShape, random: () => number): HostAr
     next_weight: weights(1),
     lists: listsOf(pairs, random, scale / 8),
     tiles: pairs.tiles!,
+    tiles_2: pairs.tiles_2!,
     ...named("up", randomExperts(shape, upMatrix(shape), random)),
     ...named("down", randomExperts(shape, downMatrix(shape), random)),
   };
@@ -159,12 +162,14 @@ export function bindCombine(
   // The same rows before the experts and after them, as in a model.
   const normed = { ...normedShape(hidden, rounded), tensor: tensors.normed! };
   // The first half runs by pair.
+  const pairTile = tileSizeOf(form);
   const forms = [{ ...form, tokens: 1 }, ...(folded === BY_TILE ? [form] : [])].flatMap(formsOf);
   const launches: CombineLaunches = {
     shape,
     tensors,
     forms,
-    layout: layoutOf({ subgroups, sequential }, recorder.device),
+    pairTile,
+    layout: layoutOf({ subgroups, sequential, pairTile }, recorder.device),
     norm: { x: tensors.x!, normed, cols: hidden, stride: strideOf(hidden), eps },
     lists: pairLists(shape, tensors.lists!),
   };
@@ -185,6 +190,8 @@ interface CombineLaunches {
   readonly shape: CombineShape;
   readonly tensors: Readonly<Record<string, Tensor>>;
   readonly forms: RowForm[];
+  /** Pairs of a tile. */
+  readonly pairTile: number;
   readonly layout: Partial<LinearLayout>;
   readonly norm: NormedStream;
   readonly lists: ReturnType<typeof pairLists>;
@@ -259,13 +266,13 @@ function bindByPair(recorder: Recorder, launches: CombineLaunches, halves: Secon
 }
 
 function bindByTile(recorder: Recorder, launches: CombineLaunches, halves: SecondHalf) {
-  const { lists, tensors } = launches;
+  const { lists, tensors, pairTile } = launches;
   return tileCombine(recorder, {
     ...halves,
     ...streamOf(launches),
     ...pairOutputs(recorder, launches),
     sortedPairs: lists.sortedPairs,
-    tiles: tensors.tiles!,
+    tiles: tensors[tilesName(pairTile)]!,
   })!;
 }
 

@@ -6,7 +6,7 @@
  */
 
 import type { Tensor } from "../../../src/gpu/tensor.ts";
-import { PLAIN_TUNING } from "../../../src/gpu/tuning.ts";
+import { PLAIN_TUNING, TUNING_CHOICES } from "../../../src/gpu/tuning.ts";
 import type { HostArrays, Mutant } from "../../check.ts";
 import { FORMS_OF_ROWS, formsOf } from "../../linear/checks/check_forms.ts";
 import {
@@ -25,12 +25,19 @@ import {
 } from "../../linear/weights/layout.ts";
 import { paddedRows } from "../../linear/weights/weight_order.ts";
 
-/** Pairs of a tile that is not staged. */
+/** Pairs of a tile that is not staged, where a tuning does not say. */
 const TILE_SIZE = 4;
-/** The forms of the table that launches over pairs and over tiles have. */
-const EXPERT_FORMS = FORMS_OF_ROWS.filter(
-  ({ tokens, staged }) => tokens === 1 || tokens === TILE_SIZE || staged === 1,
+/** A tile of two pairs that share nothing out, as a tuning without a form of two rows has it. */
+const TWO_PAIRS = { tokens: 2, split: 1, workgroup: 8, staged: 0, ownTokens: 4 };
+/** The forms that launches over tiles of few pairs have. */
+export const TILE_FORMS = [TWO_PAIRS, ...FORMS_OF_ROWS].filter(
+  ({ tokens, staged }) => staged === 0 && TUNING_CHOICES.pairTile.some((size) => size === tokens),
 );
+/** The forms of the table that launches over pairs and over tiles have. */
+const EXPERT_FORMS = [
+  ...TILE_FORMS,
+  ...FORMS_OF_ROWS.filter(({ tokens, staged }) => tokens === 1 || staged === 1),
+].sort((a, b) => Number(a.tokens === 1) - Number(b.tokens === 1));
 const TILE_SIZES = [...new Set(EXPERT_FORMS.map(tileSizeOf))];
 
 export interface ExpertShape extends CheckOrder {
@@ -125,16 +132,16 @@ type Tuning = Readonly<Record<string, number>>;
 
 /** Pairs of a tile, where a check's tuning has a form for tiles. */
 export function tileSizeOf({ tokens = TILE_SIZE }: Tuning): number {
-  return Math.max(tokens, TILE_SIZE);
+  return tokens === 1 ? TILE_SIZE : tokens;
 }
 
-const tilesName = (size: number) => (size === TILE_SIZE ? "tiles" : `tiles_${size}`);
+export const tilesName = (size: number) => (size === TILE_SIZE ? "tiles" : `tiles_${size}`);
 
 /** The work list and the forms that a check's tuning asks for. */
 export function tileOptions(tuning: Tuning, tensors: Readonly<Record<string, Tensor>>) {
-  const { staged = 0, split = 1, workgroup = 8 } = tuning;
+  const { staged = 0, split = 1, workgroup = 8, ownTokens = 4 } = tuning;
   const size = tileSizeOf(tuning);
-  const tile = { tokens: size, split, workgroup, staged };
+  const tile = { tokens: size, split, workgroup, staged, ownTokens };
   return {
     tiles: tensors[tilesName(size)]!,
     tileSizes: [size],
@@ -185,10 +192,10 @@ export const EXPERT_TUNINGS: readonly Tuning[] = [
 ];
 /** The layout that such a check's tuning asks for. */
 export function layoutOf(tuning: Tuning, device: GPUDevice): Partial<LinearLayout> {
-  const { subgroups = 0, sequential = 0 } = tuning;
+  const { subgroups = 0, sequential = 0, pairTile = TILE_SIZE } = tuning;
   return {
     ...(subgroups === 1 && subgroupsOf(device)),
-    ...(sequential === 1 && { tuning: { ...PLAIN_TUNING, sequential: true } }),
+    tuning: { ...PLAIN_TUNING, sequential: sequential === 1, pairTile },
   };
 }
 const SKIPPING = EXPERT_TUNINGS.length - 2;

@@ -16,7 +16,7 @@ import {
 } from "../../linear/weights/weight_kernel.ts";
 import { paddedRows } from "../../linear/weights/weight_order.ts";
 import source from "./expert_down.wgsl?raw";
-import { PAIR_TILE, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
+import { pairTile, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_down";
 const OUTPUTS_PER_LANE = 4;
@@ -56,7 +56,7 @@ export interface ExpertDownOptions extends Pick<InputForm, "coded"> {
   readonly outStride: number;
   /** Segments of a row-parallel linear (`segments()` of layout.ts). Default 1. */
   readonly segments?: number;
-  /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
+  /** Pairs that tiles may have at most. Default `pairTile()` alone. */
   readonly tileSizes?: readonly number[];
   /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
   readonly grids?: TileGrids;
@@ -83,7 +83,7 @@ export function expertDown(
   const input = { ...weights, coded: options.coded };
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
-    tileSizes: options.tileSizes ?? [PAIR_TILE],
+    tileSizes: options.tileSizes ?? [pairTile(weights)],
     forms: options.forms,
   });
   const bind = (slab: ExpertWeights["slabs"][number], form: LaunchForm, sorted: boolean) =>

@@ -22,7 +22,7 @@ import {
 import { gateUpRows, paddedRows } from "../../linear/weights/weight_order.ts";
 import { quantize as quantizeRows } from "../../norm/quantize.ts";
 import source from "./expert_gate_up.wgsl?raw";
-import { PAIR_TILE, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
+import { pairTile, recordTiles, skipsRows, type TileGrids, tileForms } from "./expert_tiles.ts";
 
 const NAME = "moe/expert_gate_up";
 const OUTPUTS_PER_LANE = 2;
@@ -73,7 +73,7 @@ export interface ExpertGateUpOptions extends InputForm {
   readonly quantize: boolean;
   /** Default silu. */
   readonly activation?: GatedActivation;
-  /** Pairs that tiles may have at most. Default `PAIR_TILE` alone. */
+  /** Pairs that tiles may have at most. Default `pairTile()` alone. */
   readonly tileSizes?: readonly number[];
   /** Grids of launches over tiles, which `sortPairs` is told of. Default: as high as may be needed. */
   readonly grids?: TileGrids;
@@ -95,7 +95,7 @@ export function expertGateUp(
   const { xStride, slots, weights, intermediate, out, outStride, quantize } = options;
   requireMultiplesOf4(NAME, { xStride });
   const { byPair, byTile } = tileForms(weights, {
-    tileSizes: options.tileSizes ?? [PAIR_TILE],
+    tileSizes: options.tileSizes ?? [pairTile(weights)],
     forms: options.forms,
     rowLanes: quantize ? QUANTIZING_LANES : undefined,
   });

@@ -7,17 +7,18 @@ import { KernelError } from "../../../src/errors.ts";
 import type { BoundKernel } from "../../../src/gpu/kernel.ts";
 import type { DeviceMemory } from "../../../src/gpu/memory.ts";
 import type { IndirectGrid } from "../../../src/gpu/recorded_launch.ts";
+import { formOf } from "../../../src/gpu/row_forms.ts";
 import { GRID_USAGE, GRID_WORDS, type Tensor } from "../../../src/gpu/tensor.ts";
-import { formOf, type RowForm } from "../../../src/gpu/tuning.ts";
+import { PAIR_TILE, type RowForm } from "../../../src/gpu/tuning.ts";
 import { type LaunchForm, launchForms, takenForms } from "../../linear/weights/launch_form.ts";
 import type { WeightDtype, WeightLayout } from "../../linear/weights/layout.ts";
 import { tileLimit } from "../route/sort.ts";
 
-/**
- * Pairs of a tile whose form is not staged: more would leave more of it empty, as each expert has
- * few.
- */
-export const PAIR_TILE = 4;
+/** Pairs of a tile whose form is not staged. */
+export function pairTile({ tuning }: Pick<WeightLayout, "tuning">): number {
+  return tuning?.pairTile ?? PAIR_TILE;
+}
+
 const GRID_BYTES = 4 * GRID_WORDS;
 
 type FormWeights = WeightLayout & { readonly dtype: WeightDtype };
@@ -26,7 +27,7 @@ type FormWeights = WeightLayout & { readonly dtype: WeightDtype };
 export type TileSize = Pick<RowForm, "tokens" | "cost">;
 
 /**
- * The sizes of tiles that all of these weights have forms for: `PAIR_TILE`, and those of staged
+ * The sizes of tiles that all of these weights have forms for: `pairTile()`, and those of staged
  * forms. `formOf` chooses among them by the pairs of an expert.
  */
 export function tileSizes(
@@ -43,9 +44,10 @@ export function tileSizes(
   );
   const isCommon = ({ tokens, staged }: LaunchForm) =>
     staged === true && others.every((list) => list.some((form) => form.tokens === tokens));
-  const few = forms!.filter(({ tokens }) => tokens <= PAIR_TILE);
-  const { tokens, cost } = formOf(few, PAIR_TILE);
-  const least = { tokens: PAIR_TILE, cost: Math.ceil(PAIR_TILE / tokens) * cost };
+  const pairs = pairTile(matrices[0]!.weights);
+  const few = forms!.filter(({ tokens }) => tokens <= pairs);
+  const { tokens, cost } = formOf(few, pairs);
+  const least = { tokens: pairs, cost: Math.ceil(pairs / tokens) * cost };
   return takenForms([least, ...forms!.filter(isCommon)], Math.ceil(mostPairs));
 }
 

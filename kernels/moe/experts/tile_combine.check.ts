@@ -1,5 +1,4 @@
 import { defineCheck } from "../../check.ts";
-import { FORMS_OF_ROWS } from "../../linear/checks/check_forms.ts";
 import { IN_RUNS } from "../../linear/checks/check_weights.ts";
 import { storedBytes } from "../../linear/weights/weight_cost.ts";
 import {
@@ -12,10 +11,8 @@ import {
   downMatrix,
   STREAM_MUTANTS,
 } from "./check_combine.ts";
-import { chosenAtMost } from "./check_experts.ts";
-import { PAIR_TILE } from "./expert_tiles.ts";
+import { chosenAtMost, TILE_FORMS } from "./check_experts.ts";
 
-const TILE_FORMS = FORMS_OF_ROWS.filter(({ tokens }) => tokens === PAIR_TILE);
 /** Behind those, one by pair and one of subgroups. */
 const SKIPPING = TILE_FORMS.length + 2;
 

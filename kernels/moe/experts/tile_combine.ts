@@ -9,7 +9,7 @@ import {
   combineLaunch,
   type ExpertCombineOptions,
 } from "./expert_combine.ts";
-import { PAIR_TILE, tileForms } from "./expert_tiles.ts";
+import { pairTile, tileForms } from "./expert_tiles.ts";
 import source from "./tile_combine.wgsl?raw";
 
 const NAME = "moe/tile_combine";
@@ -41,7 +41,7 @@ export interface TileCombineOptions extends Omit<ExpertCombineOptions, "experts"
   readonly sortedPairs: Tensor;
   /**
    * vec4u: `(tiles, 0, 0, 0)`, then `(expert, first index in sortedPairs, pairs, 0)` of each tile, of
-   * at most `PAIR_TILE` pairs
+   * at most `pairTile()` pairs
    */
   readonly tiles: Tensor;
   /** `[rows * slots, outputsStride]` f32, overwritten; not the same buffer as `x` */
@@ -65,7 +65,7 @@ export function tileCombine(
   if (recorder.device.limits.maxStorageBuffersPerShaderStage < BUFFERS) return undefined;
   requireMultiplesOf4(NAME, { xStride });
   const { byTile } = tileForms(weights, {
-    tileSizes: [PAIR_TILE],
+    tileSizes: [pairTile(weights)],
     forms: options.forms,
     rowLanes: combineLanes(residual),
   });

@@ -14,7 +14,7 @@
  */
 import { largestOf } from "../../extremes.ts";
 import { Readback } from "../../gpu/readback.ts";
-import { formOf, formsFor } from "../../gpu/tuning.ts";
+import { formOf, formsFor } from "../../gpu/row_forms.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
 import type { ModelRunner } from "../step/model_runner.ts";
 import type { PreparedLoad } from "./prepare_load.ts";

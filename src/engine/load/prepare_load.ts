@@ -11,13 +11,8 @@ import type { UploadTarget } from "../../checkpoint/quantization_option.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
 import { requireTuning } from "../../gpu/require_tuning.ts";
-import {
-  attentionTuning,
-  PLAIN_TUNING,
-  type Tuning,
-  tuningFor,
-  withoutStaged,
-} from "../../gpu/tuning.ts";
+import { withoutStaged } from "../../gpu/row_forms.ts";
+import { attentionTuning, PLAIN_TUNING, type Tuning, tuningFor } from "../../gpu/tuning.ts";
 import { MAX_TREE_NODES } from "../../layers/draft_tree.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";

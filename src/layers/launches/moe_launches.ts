@@ -7,8 +7,8 @@
  *
  * @module
  */
-import { PAIR_TILE, type TileSize } from "../../../kernels/moe/experts/expert_tiles.ts";
-import { formOf } from "../../gpu/tuning.ts";
+import type { TileSize } from "../../../kernels/moe/experts/expert_tiles.ts";
+import { formOf } from "../../gpu/row_forms.ts";
 import type { Step, StepRows } from "../batch.ts";
 import type { MatrixRows } from "../block_rows.ts";
 import type { InputRounding } from "../rounded_rows.ts";
@@ -127,7 +127,7 @@ export function ownRows(
 export function tileSize(facts: MoeLaunchFacts, step: StepRows): number | undefined {
   const rows = ownRows(facts, step);
   if (!isSorted(facts, rows)) return undefined;
-  if (combines(facts, step)) return PAIR_TILE;
+  if (combines(facts, step)) return facts.sizes[0]!.tokens;
   return formOf(facts.sizes, pairsOfExpert(facts, rows)).tokens;
 }
 

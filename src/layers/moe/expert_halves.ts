@@ -11,7 +11,7 @@ import { expertCombine } from "../../../kernels/moe/experts/expert_combine.ts";
 import { expertDown } from "../../../kernels/moe/experts/expert_down.ts";
 import { expertGateUp } from "../../../kernels/moe/experts/expert_gate_up.ts";
 import {
-  PAIR_TILE,
+  pairTile,
   TileGrids,
   type TileSize,
   tileForms,
@@ -194,9 +194,9 @@ export class ExpertHalves {
       isCoded: codes !== undefined,
       matrices: matrixRows(this.matrix),
     });
-    const [tile] = tileForms(weights, { tileSizes: [PAIR_TILE] }).byTile;
+    const [tile] = tileForms(weights, { tileSizes: [pairTile(weights)] }).byTile;
     const facts = {
-      stages: this.sizes.some(({ tokens }) => tokens !== PAIR_TILE),
+      stages: this.sizes.length > 1,
       sharesColumns: tile!.split > 1,
       hasMatrices: weights.matrix !== undefined,
     };

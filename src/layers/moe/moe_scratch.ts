@@ -5,10 +5,13 @@
  * @module
  */
 import type { GatedActivation } from "../../../kernels/linear/gated_activation.ts";
-import { PAIR_TILE } from "../../../kernels/moe/experts/expert_tiles.ts";
 import { tileLimit } from "../../../kernels/moe/route/sort.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
+import { TUNING_CHOICES } from "../../gpu/tuning.ts";
+
+/** Pairs of the smallest tiles of any tuning. */
+const LEAST_TILE = Math.min(...TUNING_CHOICES.pairTile);
 
 export interface MoeShape {
   readonly hiddenSize: number;
@@ -82,7 +85,7 @@ export function allocateMoeScratch(
     weights,
     sortedPairs,
     sortScratch: allocate(pairs, "sorted pairs scratch"),
-    tiles: allocate((1 + tileLimit(pairs, expertCount, PAIR_TILE)) * 4, "expert tiles"),
+    tiles: allocate((1 + tileLimit(pairs, expertCount, LEAST_TILE)) * 4, "expert tiles"),
     intermediate: allocate(pairs * intermediateStride, "expert intermediates"),
     intermediateStride,
     output: allocate(pairs * hiddenStride, "expert outputs"),

@@ -6,10 +6,11 @@ import {
   rowLanes,
   rowsOf,
 } from "../../../kernels/linear/weights/launch_form.ts";
-import { PAIR_TILE, tileSizes } from "../../../kernels/moe/experts/expert_tiles.ts";
+import { tileForms, tileSizes } from "../../../kernels/moe/experts/expert_tiles.ts";
 import { normedShape, partOf } from "../../../kernels/norm/normed_rows.ts";
 import { DeviceMemory } from "../../../src/gpu/memory.ts";
-import { formOf, type RowForm, type Tuning } from "../../../src/gpu/tuning.ts";
+import { formOf } from "../../../src/gpu/row_forms.ts";
+import { PAIR_TILE, type RowForm, type Tuning } from "../../../src/gpu/tuning.ts";
 
 const FORMS: readonly RowForm[] = [
   { tokens: 1, split: 1, workgroup: 8, cost: 1 },
@@ -25,6 +26,8 @@ describe("staged forms", () => {
   test("of a tuning are taken as they are", () => {
     expect(launchForms(weight)).toEqual(FORMS);
     expect(launchForms(weight).map(rowLanes)).toEqual([8, 8, 16, 16]);
+    const few = FORMS.map((form) => ({ ...form, ...(form.staged && { ownTokens: 2 }) }));
+    expect(launchForms(weight, {}, few).map(rowLanes)).toEqual([8, 8, 8, 8]);
   });
 
   test("are none of a kernel that has none", () => {
@@ -100,5 +103,15 @@ describe("sizes of tiles", () => {
     const rowForms = [FORMS[0]!, { ...FORMS[1]!, tokens: 2, cost: 1.5 }];
     const weights = { ...weight, tuning: { ...tuning, rowForms } };
     expect(tileSizes([{ weights, stages: true }], 40)).toEqual([{ tokens: PAIR_TILE, cost: 3 }]);
+  });
+
+  test("begin with as many pairs as the tuning says", () => {
+    const weights = { ...weight, tuning: { ...tuning, pairTile: 2 } };
+    const sizes = tileSizes([{ weights, stages: true }], 40);
+    expect(sizes.map(({ tokens }) => tokens)).toEqual([2, 16, 32]);
+    // Of two passes of the form of one row.
+    expect(sizes[0]!.cost).toBe(2);
+    const { byTile } = tileForms(weights, { tileSizes: [2] });
+    expect(byTile).toMatchObject([{ tokens: 2, split: 1, workgroup: 8 }]);
   });
 });
