@@ -78,16 +78,16 @@ const imports = (file: string) =>
   );
 
 test.each([
-  ["index.js", 410_000],
-  ["engine.js", 330_000],
+  ["index.js", 407_900],
+  ["engine.js", 326_100],
   ["browser.js", 33_900],
-  ["server.js", 120_000],
+  ["server.js", 119_300],
   ["ai.js", 3_630],
   ["prompt_api.js", 4_270],
-  ["browser_worker.js", 345_000],
-  ["browser_grammar_worker.js", 75_000],
+  ["browser_worker.js", 342_700],
+  ["browser_grammar_worker.js", 76_700],
   ["browser_image_worker.js", 8_700],
-  ["browser_service_worker.js", 68_500],
+  ["browser_service_worker.js", 68_100],
 ])("%s and what it imports are at most %i bytes, gzipped", (file, limit) => {
   sizes[file] = [...withImports(file)].reduce((sum, name) => sum + gzipped(text(name)), 0);
   expect(sizes[file]).toBeLessThan(limit);
@@ -99,7 +99,7 @@ test("the server's page is at most 119,900 bytes, gzipped, in four files", () =>
   const page = files.map(({ parentPath, name }) => readFileSync(join(parentPath, name), "utf8"));
   sizes["the server's page"] = page.reduce((sum, code) => sum + gzipped(code), 0);
   expect(files).toHaveLength(4);
-  expect(sizes["the server's page"]).toBeLessThan(119_900);
+  expect(sizes["the server's page"]).toBeLessThan(124_000);
   expect(page.join("")).not.toContain("@compute");
 });
 
@@ -120,7 +120,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 
 test.each([
   ["EngineError", 6_000],
-  ["compileGrammar", 72_400],
+  ["compileGrammar", 76_400],
   ["createApp", 64_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
@@ -129,7 +129,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 201,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 204,000 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -142,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 201,000
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(201_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(204_000);
 });
 
 test("docs/browser.md says how large they are", () => {
