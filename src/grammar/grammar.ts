@@ -7,7 +7,8 @@
 import type { Constraint, ConstraintKind, JsonOrder, JsonUnknown } from "../constraint.ts";
 import { MAX_CONSTRAINT_UNITS } from "../request_limits.ts";
 import { compileAutomaton } from "./automaton/compile_automaton.ts";
-import { type ConfigurationLimits, Configurations } from "./automaton/configurations.ts";
+import type { ConfigurationLimits } from "./automaton/configuration_limits.ts";
+import { Configurations } from "./automaton/configurations.ts";
 import type { Marks } from "./constraints/marks.ts";
 import { afterThinking } from "./constraints/thinking.ts";
 import { DistinctMasks } from "./distinct/distinct_masks.ts";

@@ -18,24 +18,12 @@ import type { ListRole } from "./automaton_node.ts";
 import type { ByteAutomaton } from "./byte_automaton.ts";
 import { type ByteGroups, byteGroups } from "./byte_groups.ts";
 import { Configuration } from "./configuration.ts";
+import type { ConfigurationLimits } from "./configuration_limits.ts";
 import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
 import { type NodeView, NodeViews } from "./node_views.ts";
 import { WrittenParts } from "./unordered_list.ts";
 
 export type { Configuration };
-
-export interface ConfigurationLimits {
-  /** Entries of a stack. What nests deeper is not offered. Default 10,000. */
-  readonly maxDepth?: number | undefined;
-  /** Threads at the same time. Default 10,000. */
-  readonly maxThreads?: number | undefined;
-  /** Threads followed in one operation. Default 400,000, which takes less than a second. */
-  readonly maxWork?: number | undefined;
-  /** Of what is remembered; more is forgotten and made again when needed. Default 64 MiB. */
-  readonly maxBytes?: number | undefined;
-  /** Bytes of text for which `near` and `far` stand in for a configuration. Default 16 and 128. */
-  readonly horizons?: Horizons | undefined;
-}
 
 /** What one operation may add to what is remembered; half of all where that is more. */
 const OPERATION_BYTES = 48 * 2 ** 20;

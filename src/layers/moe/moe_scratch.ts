@@ -11,7 +11,7 @@ import type { Tensor } from "../../gpu/tensor.ts";
 import { TUNING_CHOICES } from "../../gpu/tuning.ts";
 
 /** Pairs of the smallest tiles of any tuning. */
-const LEAST_TILE = Math.min(...TUNING_CHOICES.pairTile);
+const [LEAST_TILE] = TUNING_CHOICES.pairTile;
 
 export interface MoeShape {
   readonly hiddenSize: number;

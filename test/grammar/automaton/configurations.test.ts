@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { automatonOf } from "../../../src/grammar/automaton/code_point_automaton.ts";
 import { ANY_CODE_POINT, codePointsOf } from "../../../src/grammar/automaton/code_points.ts";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
+import type { ConfigurationLimits } from "../../../src/grammar/automaton/configuration_limits.ts";
 import {
   type Configuration,
-  type ConfigurationLimits,
   Configurations,
 } from "../../../src/grammar/automaton/configurations.ts";
 import {

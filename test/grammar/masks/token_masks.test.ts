@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
+import type { ConfigurationLimits } from "../../../src/grammar/automaton/configuration_limits.ts";
 import {
   type Configuration,
-  type ConfigurationLimits,
   Configurations,
 } from "../../../src/grammar/automaton/configurations.ts";
 import {
