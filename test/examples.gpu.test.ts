@@ -128,6 +128,26 @@ test("examples/tool_calling calls what the model asks for, and ends with its ans
   ]);
 });
 
+test("examples/images shows a model pictures, and the first again in the next turn", async () => {
+  for (const name of ["mini-smolvlm", "photo.png"]) {
+    cpSync(join(root, "examples/images", name), join(consumer, name), { recursive: true });
+  }
+  const { status, output, errors } = await run("images", read("examples/images/main.ts"));
+  expect(status, errors).toBe(0);
+  const [about, one, said, both, next, ...rest] = output.split("\n");
+  expect(about).toMatch(/^Idefics3ForConditionalGeneration on .+/);
+  const told = /^(\d+) of (\d+) prompt tokens are images', (\d+) were cached$/;
+  const [images, prompt, cached] = told.exec(one!)!.slice(1).map(Number);
+  const [imagesThen, , cachedThen] = told.exec(both!)!.slice(1).map(Number);
+  expect([cached, prompt! > images!]).toEqual([0, true]);
+  expect(imagesThen).toBeGreaterThan(images!);
+  // The picture and the question, and what was answered.
+  expect(cachedThen).toBeGreaterThanOrEqual(prompt!);
+  // Of random weights, but always the same.
+  for (const text of [said, next]) expect(JSON.parse(text!).length).toBeGreaterThan(0);
+  expect(rest).toEqual([""]);
+}, 120_000);
+
 test("examples/server answers /generate and a streamed chat", async () => {
   const { status, output, errors } = await run("server", read("examples/server/main.ts"));
   expect(status, errors).toBe(0);
