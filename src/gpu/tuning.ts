@@ -298,7 +298,7 @@ const INTEL: Tuning = {
     ],
   },
   pairTile: 2,
-  attention: { ...MANY_LANES, rowHeads: 2, groupHeads: 1, subgroups: false, unrolls: false },
+  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1, subgroups: false, unrolls: false },
 };
 
 interface AdapterRow {
