@@ -50,6 +50,7 @@ export type LimitedResource =
   | "places in the request queue"
   | "memory for requests"
   | "memory for grammars"
+  | "memory for rows of images"
   | "memory for log-probabilities"
   | "places to wait for a flush";
 

@@ -142,18 +142,23 @@ export class PromptReader {
   #readSeen(request: GenerationRequest, reader: ImageReader): PendingPrompt {
     let isWanted = true;
     let leaveText: (() => void) | undefined;
+    let release: (() => void) | undefined;
     const read = async () => {
       const placed = await placeImages(request, this.#options);
       if (!isWanted) throw abortError();
       const { result, leave } = this.#tokenize(request, placed);
       leaveText = leave;
       const { tokens } = this.#fitting(await result);
-      const features = await reader.rows(placed, () => isWanted);
-      return this.#withRows(tokens, isWanted ? features : [], placed);
+      const features = await reader.rows(placed, { ...request, isWanted: () => isWanted });
+      if (!isWanted) throw abortError();
+      release = reader.held.hold(features);
+      return this.#withRows(tokens, features, placed);
     };
     const leave = () => {
       isWanted = false;
       leaveText?.();
+      release?.();
+      release = undefined;
     };
     return { prompt: read(), leave };
   }

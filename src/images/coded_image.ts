@@ -31,7 +31,9 @@ const KINDS: readonly (readonly [kind: CodedKind, at: number, begin: string])[] 
 ];
 
 export function codedKindOf(bytes: Uint8Array): CodedKind | undefined {
-  return KINDS.find(([, at, begin]) => beginsWith(bytes, at, begin))?.[0];
+  const kind = KINDS.find(([, at, begin]) => beginsWith(bytes, at, begin))?.[0];
+  // Files of other kinds may have the name of this one at the same place.
+  return kind === "WebP" && !beginsWith(bytes, 0, "RIFF") ? undefined : kind;
 }
 
 export function beginsWith(bytes: Uint8Array, at: number, begin: string): boolean {

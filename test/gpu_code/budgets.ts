@@ -110,7 +110,15 @@ export const INTEL_EXCEPTIONS: readonly Exception[] = [
     allows: { mostSpills: 70 },
   },
   {
-    reason: "the same with pairs of f16 beside the sums",
+    reason:
+      "a group of 128 outputs that is rounded together takes 64 invocations a row, so that four rows an " +
+      "invocation are the fewest that a workgroup has room for",
+    kernel: OVER_WEIGHTS,
+    is: (constants) => isStaged(constants) && constants.TOKENS === 4,
+    allows: { mostSpills: 310 },
+  },
+  {
+    reason: "pairs of f16 beside the sums of a staged form",
     kernel: OVER_WEIGHTS,
     is: (constants) => isStaged(constants) && isOfHalves(constants),
     allows: { mostSpills: 160 },

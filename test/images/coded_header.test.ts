@@ -37,6 +37,13 @@ function exif(orientation: number, isLittle: boolean): number[] {
   return [...letters(isLittle ? "II" : "MM"), ...word(42), ...long(8), ...word(1), ...entry];
 }
 
+it("other kinds with the name of one at its place are none", () => {
+  for (const begin of ['<svg a="', "II*\0\b\0\0\0", "\x89PNG\r\n\x1a\n"]) {
+    const bytes = Uint8Array.from(letters(`${begin}WEBPVP8L${" ".repeat(40)}`));
+    expect(codedKindOf(bytes), begin).toBeUndefined();
+  }
+});
+
 /** A directory that is said to begin elsewhere, or to have more entries than there are. */
 const brokenExif = (at: number, count = 1) => [
   ...[...letters("II"), ...le16(42), ...le32(at)],

@@ -47,8 +47,8 @@ export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRo
 const HALF_STAGED = 0.6;
 
 /**
- * The staged form with whole runs of lanes; undefined where there is no room for them. With
- * `staging` it may be one of fewer rows.
+ * The staged form with whole runs of lanes, of more rows an invocation where there is no room for so many;
+ * undefined where there is none for them either. With `staging` it may be one of fewer rows.
  */
 function fitStaged(
   form: RowForm,
@@ -58,6 +58,12 @@ function fitStaged(
   const across = (staging && wanted) ?? Math.max(rowLanes(form), lanes);
   const fitted = { ...form, workgroup: across * tokenLanes(form) };
   if (stagedFits(fitted, lanes, staging && roomToStage(staging, fitted))) return fitted;
+  // More rows an invocation are fewer invocations.
+  const { ownTokens, ...wider } = form;
+  if (ownTokens !== undefined) {
+    const found = fitStaged(wider, { lanes, rowLanes: wanted }, staging);
+    if (found !== undefined) return found;
+  }
   const tokens = form.tokens / 2;
   if (staging === undefined || tokens < LEAST_STAGED) return;
   const half = { ...form, tokens, workgroup: form.workgroup / 2, cost: form.cost * HALF_STAGED };

@@ -38,6 +38,7 @@ export class FeatureCache {
 
   /** Keeps an image that it has not, and forgets others where there are too many. */
   add(key: string, image: ImageFeatures): void {
+    if (bytesOf(image) > this.#maxBytes) return;
     this.#images.set(key, image);
     this.#bytes += bytesOf(image);
     for (const [oldest, old] of this.#images) {
@@ -48,7 +49,7 @@ export class FeatureCache {
   }
 }
 
-const bytesOf = ({ rows }: ImageFeatures): number =>
+export const bytesOf = ({ rows }: ImageFeatures): number =>
   rows.reduce((sum, row) => sum + row.byteLength, 0);
 
 /** SHA-256 of a file's bytes, or of pixels with their size, in hexadecimal digits; what it is of is in front. */

@@ -11,6 +11,7 @@ import { sizeOfImage } from "../../images/decode_image.ts";
 import type { TowerPicture } from "../../images/patches.ts";
 import { type ImageSize, requireSize } from "../../images/pixels.ts";
 import type { VisionRunner } from "../../models/vision/vision_runner.ts";
+import { ClientTurns } from "../text/client_turns.ts";
 import {
   FeatureCache,
   type ImageFeatures,
@@ -18,6 +19,7 @@ import {
   nameOfImage,
   nameOfPicture,
 } from "./feature_cache.ts";
+import { HeldRows } from "./held_rows.ts";
 import { readInputs } from "./image_inputs.ts";
 import type { ImageReading, ImageService, SeenImage } from "./image_service.ts";
 import type { ImageProcessor, PreparedImage } from "./prepared_image.ts";
@@ -52,13 +54,30 @@ export interface ImageReaderParts {
   readonly cacheBytes: number;
 }
 
+/** Whose images are read. */
+export interface ImageRequest {
+  /** Asked before each image, and before the tower is shown each part of one. */
+  readonly isWanted: () => boolean;
+  readonly client?: string | undefined;
+  readonly cacheSalt?: string | undefined;
+}
+
+/** One image of a client. */
+interface ImageTurn {
+  readonly client: string | undefined;
+  readonly read: () => Promise<void>;
+}
+
 export class ImageReader {
   readonly processor: ImageProcessor;
   readonly #device: VisionDevice;
   readonly #service: ImageService;
   readonly #cache: FeatureCache;
-  /** Settles when the image that came last is read. */
-  #last: Promise<unknown> = Promise.resolve();
+  /** Rows that requests hold, kept or not. */
+  readonly held = new HeldRows();
+  /** Images that wait until one is read. */
+  readonly #waiting = new ClientTurns<ImageTurn>();
+  #isReading = false;
 
   constructor({ processor, device, service, cacheBytes }: ImageReaderParts) {
     this.processor = processor;
@@ -99,7 +118,8 @@ export class ImageReader {
   /**
    * The features of all images, in their order.
    *
-   * @param isWanted Asked before each image.
+   * Images of several clients are read in turns.
+   *
    * @returns What there is when they are wanted no more.
    * @throws {InvalidRequestError} as a rejection, naming the image that cannot be read.
    * @throws {DeviceError} as a rejection, when the device is lost and cannot be replaced, or is lost by
@@ -107,36 +127,53 @@ export class ImageReader {
    */
   async rows(
     images: readonly PlacedImage[],
-    isWanted: () => boolean,
+    request: ImageRequest,
   ): Promise<readonly ImageFeatures[]> {
     const all: ImageFeatures[] = [];
     for (const [index, image] of images.entries()) {
-      const seen = this.#last.then(() =>
-        isWanted() ? this.#see(image, index, isWanted) : undefined,
+      const one = await this.#inTurn(request.client, async () =>
+        request.isWanted() ? this.#see(image, index, request) : undefined,
       );
-      this.#last = seen.catch(() => {});
-      const one = await seen;
       if (one !== undefined) all.push(one);
     }
     return all;
   }
 
+  #inTurn<T>(client: string | undefined, read: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.add({ client, read: () => read().then(resolve, reject) });
+      void this.#readAll();
+    });
+  }
+
+  /** Reads what waits, one after the other. Each one's failure is its own. */
+  async #readAll(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    for (let turn = this.#waiting.next(); turn !== undefined; turn = this.#waiting.next()) {
+      this.#waiting.delete(turn);
+      await turn.read();
+    }
+    this.#isReading = false;
+  }
+
   async #see(
     { image, prepared }: PlacedImage,
     index: number,
-    isWanted: () => boolean,
+    { isWanted, cacheSalt }: ImageRequest,
   ): Promise<ImageFeatures | undefined> {
     let reading: ImageReading | undefined;
     try {
       reading = await this.#service.open(image);
-      const key = `${prepared.key} ${reading.hash}`;
+      // Whether an image was seen before is told by time: to requests of one salt alone.
+      const key = `${JSON.stringify(cacheSalt ?? null)} ${prepared.key} ${reading.hash}`;
       const known = this.#cache.find(key);
       if (known !== undefined) return known;
       const tiles: ImageRows[] = [];
       const names: string[] = [];
       for await (const picture of reading.pictures(prepared.recipe)) {
-        if (!isWanted()) return undefined;
         names.push(await nameOfPicture(picture));
+        if (!isWanted()) return undefined;
         tiles.push(await this.#run(picture, index));
       }
       const name = await nameOfImage(prepared.key, names);

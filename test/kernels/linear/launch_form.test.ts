@@ -41,6 +41,13 @@ describe("staged forms", () => {
     expect(wide.map(({ workgroup }) => workgroup)).toEqual([32, 32, 128, 256]);
   });
 
+  test("have more rows an invocation where a workgroup has no room for few", () => {
+    const few = FORMS.map((form) => ({ ...form, ...(form.staged && { ownTokens: 2 }) }));
+    const staging = { bytes: 2 ** 15, ownBytes: () => 0 };
+    const fitted = launchForms(weight, { staging, rowLanes: 64 }, few).filter((one) => one.staged);
+    expect(fitted).toEqual([{ tokens: 16, split: 1, workgroup: 256, staged: true, cost: 3 }]);
+  });
+
   test("are of half as many rows where results leave no room for all, or left out", () => {
     // Results of 128 outputs a row.
     const ownBytes = (form: LaunchForm) => form.tokens * 4 * 128;
