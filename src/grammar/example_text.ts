@@ -178,7 +178,7 @@ function characterOf(ranges: readonly (readonly [first: number, last: number])[]
 
 /** By breadth: the shortest way to each state, and to each number of characters, is found first. */
 function shortestText(expression: RegularExpression): string {
-  const min = expression.counted?.min ?? 0;
+  const { min, max } = expression.counted ?? { min: 0, max: Number.POSITIVE_INFINITY };
   const { states } = expression.automaton;
   const ways: Way[] = [{ state: 0, characters: 0, text: "" }];
   const known = new Set<string>();
@@ -187,7 +187,10 @@ function shortestText(expression: RegularExpression): string {
     if ((accepting && characters >= min) || ways.length > MAX_PARTS) return text;
     for (const { edge, begins } of waysFrom(expression.automaton, state)) {
       const { first, last, target } = edge;
-      const count = Math.min(min, characters + (begins ? 1 : 0));
+      const more = characters + (begins ? 1 : 0);
+      if (more > max) continue;
+      // Those beyond the least number are alike, unless there is a largest one.
+      const count = max === Number.POSITIVE_INFINITY ? Math.min(min, more) : more;
       const key = `${target} ${count}`;
       if (known.has(key)) continue;
       known.add(key);

@@ -37,7 +37,6 @@ export interface HealthOptions {
   readonly probe: HealthProbe;
 }
 
-/** What a server does that shares each request with another one. */
 /** What a server has of requests that two share, and has had, by the names of the wire. */
 export interface RoleCounts {
   /** Requests that are there; of them those whose pages are on their way. */
@@ -66,6 +65,7 @@ export interface RoleCounts {
   readonly kv_transfer_latency_ms: number;
 }
 
+/** What a server does that shares each request with another one. */
 export interface EngineRole {
   readonly name: DisaggregatedSide;
   counts(): RoleCounts;

@@ -17,7 +17,8 @@ export function byteGroups(
   edgesOfNodes: readonly PackedEdges[],
   { classOf, classes }: { readonly classOf: Uint8Array; readonly classes: Uint8Array },
 ): ByteGroups {
-  const groupOf = new Uint16Array(classes.length);
+  // Splits may be many more than classes: there are as many as edges.
+  const groupOf = new Uint32Array(classes.length);
   /** For each group the one that it was before the last edge; those of one edge follow each other. */
   const before = [0];
   for (const edges of edgesOfNodes) {
@@ -32,12 +33,12 @@ export function byteGroups(
     numbers.set(group, number);
     groupOf[byteClass] = number;
   });
-  return { groupOf, size: numbers.size };
+  return { groupOf: Uint16Array.from(groupOf), size: numbers.size };
 }
 
 /** Classes of an edge that were alike so far stay alike. */
 function split(
-  groupOf: Uint16Array,
+  groupOf: Uint32Array,
   before: number[],
   [first, last]: readonly [number, number],
 ): void {

@@ -19,6 +19,8 @@ import type { Position, Positions } from "./positions.ts";
 const BEFORE_LISTS: ReadonlySet<number> = new Set(new TextEncoder().encode("[{"));
 const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el[{'));
 
+const COMMA: ReadonlySet<number> = new Set([0x2c]);
+
 /** Tokens that are followed between two chances to pause. */
 const PIECE = 64;
 
@@ -28,6 +30,8 @@ interface SignPaths {
   readonly toSigns: Uint8Array;
   /** The same of the signs of lists alone: outside of lists no other one counts. */
   readonly toLists: Uint8Array;
+  /** The same of commas. */
+  readonly toCommas: Uint8Array;
   /** Node above each node, or -1. */
   readonly parents: Int32Array;
 }
@@ -152,11 +156,16 @@ export class DistinctMasks {
   ): void {
     const trie = this.#vocabulary.whole;
     const { bytes, depths, ends, tokens, size } = trie;
+    const { toCommas } = signPaths(trie);
     const path = [position];
     for (let node = 0; node < size; ) {
       const depth = depths[node]!;
       const next = signs.has(node) ? null : this.#positions.step(path[depth - 1]!, bytes[node]!);
-      if (next === null || !mayLeadToRepeated(next)) {
+      if (
+        next === null ||
+        !mayLeadToRepeated(next) ||
+        (isWithinValue(next) && toCommas[node] !== 1)
+      ) {
         node = ends[node]!;
         continue;
       }
@@ -185,7 +194,9 @@ class Differing {
 
   has(position: Position): boolean {
     const { configuration, memory, hasItem } = position;
-    if (memory === undefined || hasItem || !memory.mayRepeat()) return true;
+    const list = memory?.repeatable;
+    if (memory === undefined || list === undefined) return true;
+    if (hasItem && memory.lists <= list.count) return true;
     let known = this.#known.get(configuration);
     if (known === undefined) {
       known = new Map();
@@ -203,7 +214,12 @@ class Differing {
 
 /** Whether the current item may become one that is there, or the next one have no other value left. */
 function mayLeadToRepeated({ memory }: Position): boolean {
-  return memory !== undefined && (!memory.isInside || memory.mayRepeat());
+  return memory !== undefined && (!memory.isInside || memory.isInValue || memory.mayRepeat());
+}
+
+/** Whether only a comma can lead on to what may be repeated. */
+function isWithinValue({ memory }: Position): boolean {
+  return memory?.isInValue === true && memory.isInside && !memory.mayRepeat();
 }
 
 const NO_TOKEN = -1;
@@ -249,7 +265,8 @@ function signPaths(trie: TokenTrie): SignPaths {
       }
       return isOnPath;
     };
-    paths = { toSigns: pathsTo(BEFORE_SIGNS), toLists: pathsTo(BEFORE_LISTS), parents };
+    const [toSigns, toLists] = [pathsTo(BEFORE_SIGNS), pathsTo(BEFORE_LISTS)];
+    paths = { toSigns, toLists, toCommas: pathsTo(COMMA), parents };
     signPathsOf.set(trie, paths);
   }
   return paths;

@@ -139,6 +139,11 @@ export class ItemMemory {
     return this.#isInString || this.#list.open > 0;
   }
 
+  /** Whether a value of the innermost object is being written: its end is no end of an item. */
+  get isInValue(): boolean {
+    return this.#list.isInValue;
+  }
+
   /** Complete items of the innermost list. */
   get size(): number {
     return this.#list.items.size + this.#list.recent.length;
@@ -152,16 +157,33 @@ export class ItemMemory {
     return items.has(key) || recent.some((other) => other.key === key);
   }
 
-  /** Whether the current item may become one that stands in the innermost list already. */
+  /** Whether the current item of a list that is open may become one that stands there already. */
   mayRepeat(): boolean {
+    return this.repeatable !== undefined;
+  }
+
+  /** The outermost list whose current item may become one that stands there already. */
+  get repeatable(): { readonly count: number; readonly size: number } | undefined {
+    let found = this.#ownMayRepeat ? this.#list : undefined;
+    for (let list = this.#list.outer; list !== undefined; list = list.outer) {
+      if (!list.differs && mayRepeat(list)) found = list;
+    }
+    return found && { count: found.count, size: found.items.size + found.recent.length };
+  }
+
+  get #ownMayRepeat(): boolean {
     this.#mayRepeat ??= !this.#list.differs && mayRepeat(this.#list);
     return this.#mayRepeat;
   }
 
   /** The same text for what goes on alike, of memories that one has led to. */
   get likeness(): string {
-    const { count, isInValue, item, items, recent } = this.#list;
-    return `${count} ${isInValue} ${items.size} ${[item, ...recent.map(({ bytes }) => bytes)].join("\n,")}`;
+    let text = "";
+    for (let list: List | undefined = this.#list; list !== undefined; list = list.outer) {
+      const { count, isInValue, item, items, recent } = list;
+      text += `${count} ${isInValue} ${items.size} ${[item, ...recent.map(({ bytes }) => bytes)].join("\n,")}\n;`;
+    }
+    return text;
   }
 
   /** Behind one more byte; nothing when the last list is closed by it. */

@@ -111,9 +111,11 @@ export class Positions {
   /** Whether the current item can still become one that differs from those before it. */
   canDiffer(position: Position): boolean {
     const { memory } = position;
-    if (memory === undefined || position.hasItem || !memory.mayRepeat()) return true;
+    const list = memory?.repeatable;
+    if (memory === undefined || list === undefined) return true;
+    if (position.hasItem && memory.lists <= list.count) return true;
     this.configurations.spend(1 + memory.length / UNITS_OF_WORK);
-    const { lists, size } = memory;
+    const { count: lists, size } = list;
     const { classOf } = this.configurations.automaton;
     const path: Tried[] = [{ at: position, added: "", next: 0 }];
     const seen = new Places();
@@ -130,11 +132,9 @@ export class Positions {
       if (next === null) continue;
       const there = next.memory;
       if (there === undefined || there.lists < lists) return true;
-      if (there.lists === lists) {
-        if (next.hasItem || there.size > size) return true;
-        // However the item goes on, it is another, and nothing leads to a dead end.
-        if (!there.mayRepeat()) return true;
-      }
+      if (there.lists === lists && (next.hasItem || there.size > size)) return true;
+      // However the item goes on, it is another, and nothing leads to a dead end.
+      if (!there.mayRepeat()) return true;
       const isSpace = WHITE_SPACE.has(byte) && !top.at.memory!.isInString;
       const added = isSpace ? top.added : top.added + String.fromCharCode(byte);
       if (!seen.isNew(next, added)) continue;

@@ -40,7 +40,7 @@ type Setting = Required<MediaUrlOptions>;
 export function mediaUrls(options: MediaUrlOptions): NonNullable<MediaAccess["fetch"]> {
   const setting = {
     resolve: systemAddresses,
-    isAllowed: isPublicAddress,
+    isAllowed: (address: string) => isPublicAddress(address),
     seconds: MAX_MEDIA_SECONDS,
     ...options,
   };

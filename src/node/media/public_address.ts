@@ -6,6 +6,7 @@
  * @module
  */
 import { BlockList, isIP } from "node:net";
+import { type NetworkInterfaceInfo, networkInterfaces } from "node:os";
 
 const SPECIAL_4: readonly (readonly [net: string, prefix: number])[] = [
   ["0.0.0.0", 8],
@@ -43,14 +44,26 @@ for (const [net, prefix] of SPECIAL_6) special.addSubnet(net, prefix, "ipv6");
 const given = new BlockList();
 given.addSubnet("2000::", 3, "ipv6");
 
-/** False too for what is no address. */
-export function isPublicAddress(address: string): boolean {
-  switch (isIP(address)) {
-    case 4:
-      return !special.check(address, "ipv4");
-    case 6:
-      return given.check(address, "ipv6") && !special.check(address, "ipv6");
-    default:
-      return false;
+type Interfaces = Readonly<Record<string, readonly NetworkInterfaceInfo[] | undefined>>;
+
+/**
+ * False too for what is no address.
+ *
+ * @param interfaces This machine's, whose own addresses may be public ones.
+ */
+export function isPublicAddress(
+  address: string,
+  interfaces: Interfaces = networkInterfaces(),
+): boolean {
+  const version = isIP(address);
+  if (version === 0) return false;
+  const family = version === 4 ? "ipv4" : "ipv6";
+  if (special.check(address, family) || (version === 6 && !given.check(address, family))) {
+    return false;
   }
+  const own = new BlockList();
+  for (const one of Object.values(interfaces).flatMap((list) => list ?? [])) {
+    own.addAddress(one.address.split("%", 1)[0]!, one.family === "IPv4" ? "ipv4" : "ipv6");
+  }
+  return !own.check(address, family);
 }

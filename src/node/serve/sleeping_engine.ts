@@ -126,7 +126,10 @@ export class SleepingEngine implements StartedEngine {
       healthy: this.#failure === undefined && !this.#isClosed,
       sleep: this.#waking === undefined ? "asleep" : "waking",
     } as const;
-    const replicas = this.#last.replicas?.map((one) => ({ ...one, ...asleep, queuedRequests: 0 }));
+    // What waits belongs to no replica yet: the first one shows it.
+    const replicas = this.#last.replicas?.map((one, i) => {
+      return { ...one, ...asleep, queuedRequests: i === 0 ? this.#waitingCount : 0 };
+    });
     return {
       ...this.#with(this.#last),
       ...asleep,

@@ -121,7 +121,8 @@ export class PrefixTree<O> {
       this.#evict(owner, owned);
       if (turns.isDue) await othersTurn();
     }
-    this.#owned.delete(owner);
+    // A request may have come meanwhile, and brought a new set.
+    if (this.#owned.get(owner) === owned) this.#owned.delete(owner);
   }
 
   #ownedBy(owner: O): Owned<O> {

@@ -3,7 +3,9 @@
  *
  * @module
  */
+
 import type { WorkerRole } from "../worker/worker.ts";
+import { workerUrl } from "../worker/workers.ts";
 
 /** Labels that a pod must all have, each with its value. */
 export type Labels = Readonly<Record<string, string>>;
@@ -86,7 +88,8 @@ export function readPod(
   const { role } = rule;
   const port = role === "prefill" ? portIn(fieldsOf(annotations)[BOOTSTRAP_PORT]) : null;
   const shown = `${shortened(namespace)}/${shortened(name)}`;
-  const url = `http://${host}:${rules.port}`;
+  // As all other workers are written.
+  const url = workerUrl(`http://${host}:${rules.port}`);
   return { uid, worker: { uid, name: shown, url, role, bootstrapPort: port } };
 }
 
@@ -102,10 +105,15 @@ function isReady({ phase, conditions }: Fields): boolean {
   });
 }
 
+/** Whether it is written as addresses are, without zeros in front, which count as octal. */
+function isIPv4(ip: string): boolean {
+  return URL.canParse(`http://${ip}`) && new URL(`http://${ip}`).host === ip;
+}
+
 /** As it stands in an address; undefined for what is no address of a machine. */
 function hostOf(ip: unknown): string | undefined {
   if (typeof ip !== "string" || ip.length > MAX_ID) return undefined;
-  if (/^\d{1,3}(?:\.\d{1,3}){3}$/.test(ip)) return ip;
+  if (/^\d{1,3}(?:\.\d{1,3}){3}$/.test(ip)) return isIPv4(ip) ? ip : undefined;
   return /^[\da-fA-F:.]+$/.test(ip) && URL.canParse(`http://[${ip}]`) ? `[${ip}]` : undefined;
 }
 

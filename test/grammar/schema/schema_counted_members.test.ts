@@ -54,3 +54,82 @@ test("no walk comes to a dead end, and no key comes twice", () => {
     expect(Object.keys(JSON.parse(text)).sort()).toEqual(["a", "b", "c"]);
   }
 });
+
+/** All bytes, tokens that go from a value into the next key, and the end. */
+const JOINED = ['","', '","a', '],"', '{"b":'];
+const TOKENS = [
+  ...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)),
+  ...JOINED.map((text) => new TextEncoder().encode(text)),
+];
+const END = TOKENS.length;
+const vocabulary = {
+  size: END + 1,
+  bytes: (token: number) => TOKENS[token] ?? new Uint8Array(),
+  isSpecial: (token: number) => token === END,
+};
+
+/** Every token after every step of a walk: those that the mask allows are those that are accepted. */
+function walk(jsonSchema: object, seed: number): string {
+  const grammar = compileGrammar({ jsonSchema }, { vocabulary, endTokens: [END] });
+  const random = seededRandom(seed);
+  const matcher = grammar.createMatcher();
+  const words = new Uint32Array(Math.ceil(vocabulary.size / 32));
+  const taken: number[] = [];
+  while (taken.length < 60) {
+    matcher.mask(words);
+    const allowed = tokensOf(words);
+    for (let token = 0x20; token <= END; token++) {
+      if (token >= 0x7f && token < 256) continue;
+      const other = grammar.createMatcher();
+      for (const one of taken) other.accept(one);
+      expect(other.accept(token), `${taken} ${token}`).toBe(allowed.includes(token));
+    }
+    const useful = allowed.filter((token) => token > 0x20);
+    expect(useful.length, `${taken}`).toBeGreaterThan(0);
+    const token = useful[random(useful.length)]!;
+    matcher.accept(token);
+    if (token === END) break;
+    taken.push(token);
+  }
+  return taken.map((token) => String.fromCharCode(...TOKENS[token]!)).join("");
+}
+
+const TWO_KEYS = { type: "object", propertyNames: { enum: ["a", "b"] }, minProperties: 2 };
+test.each<[string, object]>([
+  ["strings", { ...TWO_KEYS, additionalProperties: { enum: ["x", "y"] } }],
+  [
+    "lists",
+    { ...TWO_KEYS, additionalProperties: { type: "array", items: { const: 1 }, maxItems: 2 } },
+  ],
+  [
+    "objects in a list whose items differ",
+    {
+      type: "array",
+      uniqueItems: true,
+      maxItems: 3,
+      items: {
+        ...TWO_KEYS,
+        propertyNames: { pattern: "^[abc]$" },
+        maxProperties: 2,
+        additionalProperties: { enum: [1] },
+      },
+    },
+  ],
+  [
+    "lists whose items differ in one",
+    {
+      type: "array",
+      uniqueItems: true,
+      maxItems: 3,
+      items: {
+        type: "array",
+        uniqueItems: true,
+        minItems: 2,
+        maxItems: 2,
+        items: { enum: [1, 2, 3] },
+      },
+    },
+  ],
+])("tokens over the end of a value: %s", (_, schema) => {
+  for (let seed = 1; seed <= 6; seed++) walk(schema, seed);
+});

@@ -295,3 +295,26 @@ test.each([
 ])("%s is public: %s", (address, isPublic) => {
   expect(isPublicAddress(address)).toBe(isPublic);
 });
+
+test("the machine's own addresses are none of the internet, however they are written", () => {
+  const own = [
+    {
+      ...{ address: "8.8.4.4", family: "IPv4" as const, netmask: "", mac: "", internal: false },
+      cidr: null,
+    },
+    {
+      ...{
+        address: "2606:4700::1",
+        family: "IPv6" as const,
+        netmask: "",
+        mac: "",
+        internal: false,
+      },
+      ...{ cidr: null, scopeid: 0 },
+    },
+  ];
+  const asked = ["8.8.4.4", "8.8.8.8", "2606:4700:0:0::1", "2606:4700::2"];
+  expect(asked.map((address) => isPublicAddress(address, { eth0: own }))).toEqual([
+    ...[false, true, false, true],
+  ]);
+});

@@ -86,6 +86,20 @@ describe("a prefix tree", () => {
     );
   });
 
+  test("knows what came while an owner was being forgotten, twice", async () => {
+    const tree = new PrefixTree<string>(2 ** 26);
+    // So many that forgetting takes more than one slice of time.
+    for (let text = 0; text < 150_000; text++)
+      tree.insert(unitsOf(`p${(text * 7919) % 150_001}`), "r");
+    const [first, second] = [tree.forget("r"), tree.forget("r")];
+    await Promise.race([first, second]);
+    tree.insert(unitsOf("fresh"), "r");
+    const size = tree.size("r");
+    await Promise.all([first, second]);
+    expect(size).toBeGreaterThan(0);
+    expect([tree.size("r"), tree.match(unitsOf("fresh"), () => true).length]).toEqual([size, 5]);
+  });
+
   test("takes a text that is larger than its memory, and one that ends within each other", () => {
     const tree = new PrefixTree<string>(1000);
     tree.insert(unitsOf("long".repeat(1000)), "x");

@@ -100,9 +100,14 @@ class ValueCount {
   }
 
   #arrays(facts: readonly ArrayFact[], level: number): number {
-    if (facts.some(({ kind }) => kind === "contains" || kind === "unique")) return 0;
+    if (facts.some(({ kind }) => kind === "contains")) return 0;
     const { prefix, rest, min, max } = mergeItems(facts, this.#analysis);
     if (min > max) return 0;
+    if (facts.some(({ kind }) => kind === "unique")) {
+      // How many items may differ is not known; one differs from all others.
+      if (min > 1) return 0;
+      return min === 0 || this.of(prefix[0] ?? rest, level + 1) > 0 ? 1 : 0;
+    }
     const places = [
       ...prefix.slice(0, Math.min(min, prefix.length)),
       ...(min > prefix.length ? [rest] : []),
