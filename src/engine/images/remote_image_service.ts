@@ -157,7 +157,14 @@ class ImageLink {
   ): Promise<AnswerTo<Question>> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) throw this.#failure;
-      this.#thread!.send(question, transfer);
+      try {
+        this.#thread!.send(question, transfer);
+      } catch (cause) {
+        // As of an `ImageBitmap` that its page has closed.
+        const problem = (cause as Error).message;
+        const message = `Cannot read the image: it cannot be sent to the thread of images (${problem})`;
+        throw new InvalidRequestError(message, undefined, { cause });
+      }
       const check = () => {
         const problem = `longer than ${this.#seconds} s`;
         timer.id = setTimeout(() => this.end(beyond(problem)), GRACE_MS);

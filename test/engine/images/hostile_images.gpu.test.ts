@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { localMedia } from "../../../src/node/media/local_media.ts";
+import { workerImageService } from "../../../src/node/worker_image_service.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { fullTest, seeded } from "../../support/devices/gpu.ts";
 import { openVisionEngine, picture, VISION_MODEL } from "../../support/engines/vision_engine.ts";
@@ -33,7 +34,9 @@ describe.skipIf(VISION_MODEL === undefined)("hostile images (needs ../shared/dat
     servers = await startMediaServers();
     prepareHostileServers(servers);
     folder = await mkdtemp(join(tmpdir(), "wisp-media-"));
-    engine = await openVisionEngine({ cacheDtype: "f32" });
+    // As a server has it: in a thread, by sharp where that is installed.
+    const imageService = workerImageService;
+    engine = await openVisionEngine({ cacheDtype: "f32", imageService });
   });
   afterAll(async () => {
     await engine?.close();

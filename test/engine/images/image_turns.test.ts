@@ -51,3 +51,42 @@ test("an image that fails, or is wanted no more, holds up no other", async () =>
   expect([await left, (await well).length]).toEqual([[], 1]);
   expect(opened).toEqual(["1", "3"]);
 });
+
+test("an image that is left while it is read is shown to no tower, and not kept", async () => {
+  let isWanted = true;
+  let asked = 0;
+  const service: ImageService = {
+    ...{ readsAll: true, readsDrawings: false, close: () => {} },
+    open: async () => ({
+      hash: "h",
+      close: () => {},
+      async *pictures() {
+        yield { patches: new Float32Array(4), grid: { rows: 1, columns: 1 } };
+      },
+    }),
+  };
+  const device = {
+    runner: () => ({
+      run: async () => {
+        asked += 1;
+        return [new Float32Array(4)];
+      },
+    }),
+    ...{ isLost: async () => false, settled: async () => {}, progressed: () => {} },
+  };
+  const parts = { processor: {} as ImageProcessor, device, service, cacheBytes: 2 ** 20 };
+  const reader = new ImageReader(parts as unknown as ConstructorParameters<typeof ImageReader>[0]);
+  const one = {
+    prepared: { ...prepared, join: ([rows]: never[]) => rows },
+    image: Uint8Array.of(1),
+  };
+  const read = reader.rows([one as unknown as PlacedImage], { isWanted: () => isWanted });
+  // Its picture is there by then, and its name is being made.
+  for (let i = 0; i < 6; i++) await Promise.resolve();
+  isWanted = false;
+  expect(await read).toEqual([]);
+  expect(asked).toBe(0);
+  isWanted = true;
+  const again = await reader.rows([one as unknown as PlacedImage], { isWanted: () => isWanted });
+  expect([again.length, asked]).toEqual([1, 1]);
+});
