@@ -62,6 +62,7 @@ const PROGRAMS: Readonly<Record<string, RegExp>> = {
   "docs/library.md 3": /Tokyo/,
   "docs/library.md 4": /^ http:\/\/127\.0\.0\.1:\d+$/m,
   "docs/library.md 5": /./,
+  "docs/library.md 6": /Tokyo/,
   "docs/operation.md 1": /attention\/mla_decode/,
   "docs/speculation.md 1": /Tokyo/,
   "docs/structured-output.md 1": /^true$/m,
