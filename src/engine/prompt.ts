@@ -345,7 +345,7 @@ export async function tokenize(
   const text = prompt === undefined ? conversation(request) : withPrompt(prompt, addSpecialTokens);
   requireImageModel(request, options);
   const placed = await placeImages(request, options);
-  // Without images a placeholder is a text as any.
+  // A request without images may have the text of a placeholder in its prompt: it is tokenized as text.
   const places = placed.length > 0 ? placesOf(reader, placed) : placesOf(undefined, []);
   const beginsChats = reader?.processor.beginsChats;
   const job = { type: "prompt", request: text, ...places, beginsChats } as const;

@@ -18,13 +18,14 @@ test("what is beyond the limit is refused until others have ended", () => {
   held.hold([image(100)]);
 });
 
-test("one request may have more where no other has any", () => {
+test("a request may hold more than the limit while no other request holds rows", () => {
   const held = new HeldRows(100);
   held.hold([image(400)])();
   held.hold([image(400)]);
+  expect(() => held.hold([image(4)])).toThrow("hold 400 of 100 bytes");
 });
 
-test("rows of one image are there once, and as long as any request holds them", () => {
+test("requests share the rows of an image, which count once until the last request releases them", () => {
   const held = new HeldRows(100);
   const shared = image(80);
   const releases = [held.hold([shared]), held.hold([shared, shared])];
