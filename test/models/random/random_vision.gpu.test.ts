@@ -74,7 +74,8 @@ const CASES: Readonly<Record<VisionFamily, readonly Case[]>> = {
       field: "image_size",
       change: { vision: { image_size: 50 }, top: { candidate_resolutions: [[50, 50]] } },
     },
-    vision("width", 48),
+    // The projector repeats it.
+    { field: "width", change: { vision: { width: 48 }, projector: { input_dim: 48 } } },
     vision("mlp_ratio", 3.1),
     vision("heads", 4),
     vision("layers", 3),
