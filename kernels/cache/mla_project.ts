@@ -236,7 +236,7 @@ function bindProject(
     },
     {
       constants: {
-        ...weightConstants(weight, form, { segments: 1, bias: false }),
+        ...weightConstants(weight, form, { segments: 1, bias: false, together: 4 }),
         ROUNDED: rounded,
         ROW_VECTORS: rowVectors(weight.columns),
       },

@@ -129,6 +129,11 @@ export default defineCheck<Shape>({
       replace: "activation(sums[t].xy, sums[t].zw)",
       with: "activation(sums[t].zw, sums[t].xy)",
     },
+    {
+      name: "up rows that lie together are one row",
+      replace: "third, third + LANES",
+      with: "third, third",
+    },
     { name: "silu is a sigmoid", replace: "return value / (1.0", with: "return vec2f(1.0) / (1.0" },
     { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },
     {

@@ -99,7 +99,11 @@ export function gateUp(recorder: Recorder, options: GateUpOptions): RecordRows {
       { x, ...weightTensors(NAME, weight), out },
       {
         constants: {
-          ...weightConstants(input, form, { segments: 1, bias: weight.bias !== undefined }),
+          ...weightConstants(input, form, {
+            segments: 1,
+            bias: weight.bias !== undefined,
+            together: 2,
+          }),
           QUANTIZE: rounds(form),
           ...(form.staged === true && rounds(form) && { STAGE_BYTES: stageBytes(staging, form) }),
           CLAMPED: activation.kind === "clamped",

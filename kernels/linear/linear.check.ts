@@ -116,13 +116,18 @@ export default linearCheck({
     },
     {
       name: "runs have one scale",
-      replace: "row / RUN_ROWS * run_scales",
+      replace: "row / RUN_ROWS * (column_blocks() * BLOCK_SCALE_WORDS * RUN_ROWS)",
       with: "row / RUN_ROWS * RUN_ROWS",
     },
     {
       name: "scales of the first row of a run",
-      replace: "run_scales + row % RUN_ROWS",
-      with: "run_scales",
+      replace: "BLOCK_SCALE_WORDS * RUN_ROWS) + row % RUN_ROWS",
+      with: "BLOCK_SCALE_WORDS * RUN_ROWS)",
+    },
+    {
+      name: "rows that lie together are one row",
+      replace: "return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;",
+      with: "return vec4u(first);",
     },
     {
       name: "granules of a row follow one another",

@@ -30,6 +30,7 @@ import {
   weightKernels,
   weightTensors,
 } from "./weights/weight_kernel.ts";
+import { rowsTogether } from "./weights/weight_order.ts";
 
 const NAME = "linear/linear";
 /** Outputs of an invocation. */
@@ -166,7 +167,12 @@ export function bindLinear<B extends string = never>(
     { x, ...weightTensors(NAME, weight), out, ...tensors } as Record<BoundBuffer | B, Tensor>,
     {
       constants: {
-        ...weightConstants(input, form, { segments, bias: weight.bias !== undefined, xByRun }),
+        ...weightConstants(input, form, {
+          segments,
+          bias: weight.bias !== undefined,
+          xByRun,
+          together: rowsTogether(weight, groupRows),
+        }),
         ...constants,
       },
       params: {

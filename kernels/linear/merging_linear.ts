@@ -28,6 +28,7 @@ import {
   weightKernels,
   weightTensors,
 } from "./weights/weight_kernel.ts";
+import { rowsTogether } from "./weights/weight_order.ts";
 
 const NAME = "linear/merging_linear";
 const FLOAT_BYTES = 4;
@@ -163,7 +164,12 @@ function bindMerging(
     { partials, weights, scales, rows, out },
     {
       constants: {
-        ...weightConstants(weight, form, { segments: 1, bias: false, xByRun: slices > 1 }),
+        ...weightConstants(weight, form, {
+          segments: 1,
+          bias: false,
+          xByRun: slices > 1,
+          together: rowsTogether(weight, groupRows),
+        }),
         SLICES: slices,
         SLICE_VECTORS: columns / 4,
       },

@@ -252,14 +252,32 @@ export default defineCheck<Shape>({
     { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
     {
       name: "sums of all rows wait in one place",
-      replace: "waiting_sums[lane][level][t]",
+      replace: "waiting_sums[folder][level][t]",
       with: "waiting_sums[0][level][t]",
       tuning: SPLIT,
     },
     {
       name: "a waiting sum is lost",
-      replace: "= waiting_sums[lane][level][t] + total[t]",
+      replace: "= waiting_sums[folder][level][t] + total[t]",
       with: "= total[t]",
+      tuning: SPLIT,
+    },
+    {
+      name: "all activation rows have the sums of the first",
+      replace: "group_partials[part][first_folded + t]",
+      with: "group_partials[part][0]",
+      tuning: SPLIT,
+    },
+    {
+      name: "sums are handed over as those of other activation rows",
+      replace: "[first_folded + t] = waiting[0][t]",
+      with: "[TOKENS - 1u - first_folded - t] = waiting[0][t]",
+      tuning: SPLIT,
+    },
+    {
+      name: "the sum of all segments stays behind",
+      replace: "waiting[0] = waiting_sums[invocation][0];",
+      with: "waiting[0] = segment;",
       tuning: SPLIT,
     },
     {

@@ -79,6 +79,7 @@ const FORM: Checks<RowForm> = {
     value === undefined ? undefined : refuse(`${name} is of staged forms alone`),
   split: choice<number>(TUNING_CHOICES.split),
   workgroup: choice<number>(TUNING_CHOICES.workgroup),
+  piecesAtOnce: optional(choice<number>(TUNING_CHOICES.piecesAtOnce)),
   cost,
 };
 
@@ -123,7 +124,6 @@ const TUNING: Checks<Tuning> = {
   rowForms: forms,
   fill: optional(cost),
   readsAlone: optional(flag),
-  piecesAtOnce: optional(choice<number>(TUNING_CHOICES.piecesAtOnce)),
   dtypeForms: optional((value, name) =>
     requireFields<NonNullable<Tuning["dtypeForms"]>>(value, name, DTYPE_FORMS),
   ),

@@ -25,6 +25,11 @@ export interface RowForm {
   readonly staged?: boolean;
   /** Activation rows of an invocation of a staged form: 2 or 4. Default `STAGED_TOKENS`. */
   readonly ownTokens?: number;
+  /**
+   * Pieces of each weight row that an invocation of a form that is not staged reads before it decodes
+   * any of them: more wait for memory once, and take registers. Default 2.
+   */
+  readonly piecesAtOnce?: number;
   /** Time of one pass over the weights for `tokens` rows; that of the first form is 1. */
   readonly cost: number;
 }
@@ -88,11 +93,6 @@ export interface Tuning {
    * read: a GPU's loads of one address are one already. Default false.
    */
   readonly readsAlone?: boolean;
-  /**
-   * Pieces of each weight row that an invocation reads before it decodes any of them: more wait for
-   * memory once, and take registers. Default 2.
-   */
-  readonly piecesAtOnce?: number;
   /**
    * Whether launches that add to the residual stream write what the next norm makes of it too, and
    * those of attention over generated rows the entries of a grouped-query cache: fewer launches, each
@@ -266,16 +266,23 @@ const FEW_CORES: Tuning = {
 
 /**
  * What AMD's compiler makes of forms (`npm run gpu-code`): eight rows an invocation spill, and are 28
- * waves of 7168 outputs where a large card has room for thousands.
+ * waves of 7168 outputs where a large card has room for thousands. Four rows that read two pieces at once
+ * leave registers for fewer than eight waves, and so does workgroup memory where a staged form's workgroup
+ * is one wave.
  */
 const AMD: Tuning = {
   ...MANY_INVOCATIONS,
-  rowForms: MANY_INVOCATIONS.rowForms.filter(({ tokens }) => tokens !== 8),
+  rowForms: [
+    { tokens: 1, split: 16, workgroup: 128, cost: 1 },
+    { tokens: 4, split: 16, workgroup: 128, piecesAtOnce: 1, cost: 3.2 },
+    { tokens: 16, split: 1, workgroup: 128, staged: true, cost: 9.1 },
+    { tokens: 32, split: 1, workgroup: 256, staged: true, cost: 16 },
+  ],
   attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
 };
 
 const INTEL_FORMS: readonly RowForm[] = [
-  { tokens: 1, split: 8, workgroup: 64, cost: 1 },
+  { tokens: 1, split: 8, workgroup: 64, piecesAtOnce: 1, cost: 1 },
   { tokens: 16, split: 1, workgroup: 64, staged: true, ownTokens: 2, cost: 4 },
   { tokens: 32, split: 1, workgroup: 128, staged: true, ownTokens: 2, cost: 6.5 },
 ];
@@ -288,12 +295,11 @@ const INTEL_FORMS: readonly RowForm[] = [
  */
 const INTEL: Tuning = {
   ...FEW_CORES,
-  piecesAtOnce: 1,
   rowForms: INTEL_FORMS,
   dtypeForms: {
     bf16: [
       INTEL_FORMS[0]!,
-      { tokens: 2, split: 8, workgroup: 64, cost: 1.4 },
+      { tokens: 2, split: 8, workgroup: 64, piecesAtOnce: 1, cost: 1.4 },
       ...INTEL_FORMS.slice(1),
     ],
   },

@@ -49,20 +49,23 @@ var<private> wanted_tokens: u32 = TOKENS;
 // One sum for each of the four weight rows, for each activation row.
 alias Sums = array<vec4f, TOKENS>;
 alias XRows = array<u32, TOKENS>;
+// Activation rows whose sums an invocation brings into the tree.
+const TREE_TOKENS = max(TOKENS / BLOCK_SPLIT, 1u);
+alias TreeSums = array<vec4f, TREE_TOKENS>;
 // Sums that wait for a right neighbour, one for each level of the tree.
-alias Waiting = array<Sums, LEVELS>;
+alias Waiting = array<TreeSums, LEVELS>;
 
 const_assert ROW_LANES * BLOCK_SPLIT * TOKEN_LANES == WORKGROUP_SIZE && ROW_LANES % LANES == 0u;
 const_assert BLOCK_SPLIT == 1u || TOKEN_LANES == 1u;
 
 // Brings the sum of a segment into the tree, a binary counter: a sum waits at its level until its
 // right neighbour arrives. Returns the sum of all that it completes.
-fn climb(waiting: ptr<function, Waiting>, leaf: u32, segment: Sums) -> Sums {
+fn climb(waiting: ptr<function, Waiting>, leaf: u32, segment: TreeSums) -> TreeSums {
   var total = segment;
   for (var level = 0u; level < LEVELS; level++) {
     let below = (1u << level) - 1u;
     if (leaf & below) == below {
-      for (var t = 0u; t < TOKENS; t++) {
+      for (var t = 0u; t < TREE_TOKENS; t++) {
         if (leaf & (1u << level)) == 0u {
           (*waiting)[level][t] = total[t];
         } else {

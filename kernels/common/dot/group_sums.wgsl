@@ -62,19 +62,20 @@ fn add_piece(
     add_row_by_row(chains, pieces, words, x_first, first, masks);
     return;
   }
-  let w0 = decode(pieces[0], words.x);
-  let w1 = decode(pieces[1], words.y);
-  let w2 = decode(pieces[2], words.z);
-  let w3 = decode(pieces[3], words.w);
-  for (var t = 0u; t < TOKENS; t++) {
-    if !is_wanted(t) { continue; }
-    for (var v = 0u; v < PIECE_VECTORS; v++) {
+  // Vector by vector, so that registers hold one of each weight row and not all of a piece.
+  for (var v = 0u; v < PIECE_VECTORS; v++) {
+    let w0 = decode_vector(pieces[0], v, words.x);
+    let w1 = decode_vector(pieces[1], v, words.y);
+    let w2 = decode_vector(pieces[2], v, words.z);
+    let w3 = decode_vector(pieces[3], v, words.w);
+    for (var t = 0u; t < TOKENS; t++) {
+      if !is_wanted(t) { continue; }
       var xv = x_vector(x_first[t] + first + v);
       if masks { xv = masked(xv, first + v); }
-      (*chains)[t][0] = fma(w0[v], xv, (*chains)[t][0]);
-      (*chains)[t][1] = fma(w1[v], xv, (*chains)[t][1]);
-      (*chains)[t][2] = fma(w2[v], xv, (*chains)[t][2]);
-      (*chains)[t][3] = fma(w3[v], xv, (*chains)[t][3]);
+      (*chains)[t][0] = fma(w0, xv, (*chains)[t][0]);
+      (*chains)[t][1] = fma(w1, xv, (*chains)[t][1]);
+      (*chains)[t][2] = fma(w2, xv, (*chains)[t][2]);
+      (*chains)[t][3] = fma(w3, xv, (*chains)[t][3]);
     }
   }
 }

@@ -30,9 +30,9 @@ fn tile_pair(tile: ExpertTile, t: u32) -> u32 {
 
 // Indices of the first granule and the first scale of weight rows of the tile's expert.
 fn expert_granules(tile: ExpertTile, row: vec4u) -> vec4u {
-  return vec4u(tile.expert * weight_granules()) + row_granules(row);
+  return granules_behind(tile.expert * weight_granules(), row);
 }
 
 fn expert_scales(tile: ExpertTile, row: vec4u) -> vec4u {
-  return vec4u(tile.expert * weight_scales()) + first_scales(row);
+  return scales_behind(tile.expert * weight_scales(), row);
 }

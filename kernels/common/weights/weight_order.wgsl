@@ -10,6 +10,9 @@ const ROWS_PER_LANE = 1u;
 // Rows whose granules lie side by side.
 const RUN_ROWS = ROWS_PER_LANE * LANES;
 const SCALES_BY_RUN = false;
+// Of an invocation's four rows, neighbours that begin one lane of a run and lie in it: 1, 2 or 4. One address is
+// enough for them then.
+const ROWS_TOGETHER = 1u;
 
 fn column_blocks() -> u32 {
   return (params.columns + BLOCK_COLUMNS - 1u) / BLOCK_COLUMNS;
@@ -25,15 +28,48 @@ fn row_granule(row: u32) -> u32 {
   return row / RUN_ROWS * (column_blocks() * BLOCK_GRANULES * RUN_ROWS) + row % RUN_ROWS;
 }
 
+// Index of the first granule of each weight row.
 fn row_granules(row: vec4u) -> vec4u {
-  return vec4u(row_granule(row.x), row_granule(row.y), row_granule(row.z), row_granule(row.w));
+  return granules_behind(0u, row);
+}
+
+// The same behind so many granules of other weights.
+fn granules_behind(others: u32, row: vec4u) -> vec4u {
+  if ROWS_TOGETHER == 1u {
+    return vec4u(others)
+      + vec4u(row_granule(row.x), row_granule(row.y), row_granule(row.z), row_granule(row.w));
+  }
+  return together(others + row_granule(lane_row(row.x)), others + row_granule(lane_row(row.z)));
+}
+
+// The first of the rows that lie together, of which an invocation without outputs may have another.
+fn lane_row(row: u32) -> u32 {
+  return row - row % (ROWS_TOGETHER * LANES) + row % LANES;
+}
+
+// Places of an invocation's four rows, of the first and the third.
+fn together(first: u32, third: u32) -> vec4u {
+  if ROWS_TOGETHER == 4u { return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES; }
+  return vec4u(first, first + LANES, third, third + LANES);
 }
 
 // Index of the first scale of each weight row.
 fn first_scales(row: vec4u) -> vec4u {
+  return scales_behind(0u, row);
+}
+
+// The same behind so many scales of other weights.
+fn scales_behind(others: u32, row: vec4u) -> vec4u {
+  if ROWS_TOGETHER == 1u {
+    return vec4u(others)
+      + vec4u(first_scale(row.x), first_scale(row.y), first_scale(row.z), first_scale(row.w));
+  }
+  return together(others + first_scale(lane_row(row.x)), others + first_scale(lane_row(row.z)));
+}
+
+fn first_scale(row: u32) -> u32 {
   if !SCALES_BY_RUN { return row; }
-  let run_scales = column_blocks() * BLOCK_SCALE_WORDS * RUN_ROWS;
-  return row / RUN_ROWS * run_scales + row % RUN_ROWS;
+  return row / RUN_ROWS * (column_blocks() * BLOCK_SCALE_WORDS * RUN_ROWS) + row % RUN_ROWS;
 }
 
 // From a scale of a row to the next one.

@@ -8,11 +8,12 @@ alias Piece = vec4u;
 alias Decoded = array<vec4f, PIECE_VECTORS>;
 
 fn decode(piece: Piece, scale_word: u32) -> Decoded {
-  let x = unpack2x16float(piece.x);
-  let y = unpack2x16float(piece.y);
-  let z = unpack2x16float(piece.z);
-  let w = unpack2x16float(piece.w);
-  return Decoded(vec4f(x, y), vec4f(z, w));
+  return Decoded(decode_vector(piece, 0u, scale_word), decode_vector(piece, 1u, scale_word));
+}
+
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  return vec4f(unpack2x16float(piece[2u * v]), unpack2x16float(piece[2u * v + 1u]));
 }
 
 fn scale_words(group: u32, first_scale: vec4u) -> vec4u {

@@ -11,6 +11,11 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   return Decoded(bitcast<vec4f>(piece));
 }
 
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  return bitcast<vec4f>(piece);
+}
+
 fn scale_words(group: u32, first_scale: vec4u) -> vec4u {
   return vec4u();
 }

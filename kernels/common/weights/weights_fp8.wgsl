@@ -23,6 +23,11 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   );
 }
 
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  return decode_word(piece[v]);
+}
+
 fn decode_word(word: u32) -> vec4f {
   if HALF_DECODE {
     let even = unpack2x16float(((word & 0x007f007fu) << 7u) | ((word & 0x00800080u) << 8u));

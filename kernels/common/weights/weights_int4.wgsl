@@ -28,6 +28,12 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   );
 }
 
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  let zero = POWERS + vec4f(f32(scale_word & ZERO_MASK));
+  return decode_half(piece[v / 2u] >> (16u * (v % 2u)), zero);
+}
+
 fn decode_half(word: u32, zero: vec4f) -> vec4f {
   return bitcast<vec4f>((vec4u(word) & CODE_MASKS) | POWER_BITS) - zero;
 }

@@ -17,6 +17,11 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   );
 }
 
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  return decode_word(piece[v]);
+}
+
 fn decode_word(word: u32) -> vec4f {
   let high = vec4u(word) << vec4u(24u, 16u, 8u, 0u);
   return vec4f(bitcast<vec4i>(high) >> vec4u(24u));

@@ -37,6 +37,16 @@ fn decode(piece: Piece, scale_word: u32) -> Decoded {
   );
 }
 
+// One vector of those that decode() gives.
+fn decode_vector(piece: Piece, v: u32, scale_word: u32) -> vec4f {
+  if HALF_DECODE {
+    let pairs = decode_pairs(piece[v / 2u]);
+    let h = v % 2u;
+    return vec4f(pairs[0][h], pairs[1][h], pairs[2][h], pairs[3][h]);
+  }
+  return decode_half(piece[v / 2u] >> (16u * (v % 2u)));
+}
+
 fn decode_pairs(word: u32) -> array<vec2f, 4> {
   return array<vec2f, 4>(
     unpack2x16float(((word & 0x00070007u) << 9u) | ((word & 0x00080008u) << 12u)),

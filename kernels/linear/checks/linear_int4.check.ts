@@ -49,8 +49,8 @@ export default linearCheck({
     { name: "zero points below 16", replace: "ZERO_MASK = 31u", with: "ZERO_MASK = 15u" },
     {
       name: "zero point of another row",
-      replace: "decode(pieces[1], words.y)",
-      with: "decode(pieces[1], words.x)",
+      replace: "decode_vector(pieces[1], v, words.y)",
+      with: "decode_vector(pieces[1], v, words.x)",
     },
     { name: "the low codes twice", replace: "piece.x >> 16u", with: "piece.x" },
     { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },

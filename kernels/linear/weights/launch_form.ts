@@ -43,6 +43,9 @@ export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRo
   return { ...form, split, workgroup: across * split };
 }
 
+/** Activation rows of an invocation of a staged form that multiplies halves. */
+const HALF_TOKENS = 2;
+
 /** Of half as many rows a staged form takes so much of the time. */
 const HALF_STAGED = 0.6;
 
@@ -118,9 +121,12 @@ export function launchForms(
   forms: readonly RowForm[] = formsFor(weight.tuning ?? PLAIN_TUNING, weight.dtype),
 ): LaunchForm[] {
   const { lanes } = weight;
+  // Sums of halves take registers beside those of f32.
+  const narrows = weight.halfProducts === true && weight.dtype !== "f32";
   const fitted = forms.map((form) => {
     if (form.staged !== true) return fitForm(form, { lanes, ...room });
-    return stages ? fitStaged(form, { lanes, ...room }, staging) : undefined;
+    const own = narrows ? { ...form, ownTokens: HALF_TOKENS } : form;
+    return stages ? fitStaged(own, { lanes, ...room }, staging) : undefined;
   });
   const different = fitted.filter(
     (form, i) => form !== undefined && !fitted.slice(0, i).some((one) => alike(one, form)),

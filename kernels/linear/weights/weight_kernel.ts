@@ -153,13 +153,9 @@ function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolea
   return launch.split === 1 || (launch.workgroup / launch.split) % subgroupSize === 0;
 }
 
-/** Whether the text reads pieces of each weight row, and the tuning says how many at once. */
-function readsPieces<W extends WeightForm & InputForm>(
-  weight: W,
-  launch: LaunchForm,
-): weight is W & { readonly tuning: { readonly piecesAtOnce: number } } {
-  const { coded = false, tuning } = weight;
-  if (coded || launch.staged === true || tuning?.piecesAtOnce === undefined) return false;
+/** Whether the text reads pieces of each weight row, of which a form may say how many at once. */
+function readsPieces(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
+  if (weight.coded === true || launch.staged === true) return false;
   return !multipliesHalves(weight) && !sharesLoads(weight, launch);
 }
 
@@ -177,9 +173,12 @@ export function weightConstants(
     bias,
     skips = false,
     xByRun = false,
+    together = 1,
   }: {
     readonly segments: number;
     readonly bias: boolean;
+    /** Of an invocation's four rows, neighbours that certainly lie in one run where runs have so many. Default 1. */
+    readonly together?: 1 | 2 | 4;
     /** Whether neighbouring runs of lanes may have slices of x of their own. */
     readonly xByRun?: boolean;
     /** Whether the kernel says how many rows of an invocation are wanted, and others cost much. */
@@ -188,6 +187,7 @@ export function weightConstants(
 ): Constants {
   const { dtype, lanes, rowsPerLane = 1, scaleOrder = "byGroup" } = weight;
   const { groupColumns = BLOCK_COLUMNS, fp8Decode = "half", subgroupSize } = weight;
+  const { piecesAtOnce } = launch;
   const halves = dtype === "fp8" || dtype === "mxfp4";
   const shares = sharesLoads(weight, launch);
   return {
@@ -199,6 +199,7 @@ export function weightConstants(
     // Left out where they are as the file has them: most adapters run its text, and name it so.
     ...(rowsPerLane > 1 && { ROWS_PER_LANE: rowsPerLane }),
     ...(scaleOrder === "byRun" && scaled(weight) && { SCALES_BY_RUN: true }),
+    ...(together > 1 && together <= rowsPerLane && { ROWS_TOGETHER: together }),
     LEVELS: segments === 1 ? 1 : TREE_LEVELS,
     ...(shares && { SUBGROUP_SIZE: subgroupSize! }),
     ...(shares && xByRun && { X_BY_RUN: true }),
@@ -208,7 +209,8 @@ export function weightConstants(
     ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
     ...(multipliesHalves(weight) && launch.staged && { Staged: "vec4<f16>", VECTOR_BYTES: 8 }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
-    ...(readsPieces(weight, launch) && { PIECES_AT_ONCE: weight.tuning.piecesAtOnce }),
+    ...(piecesAtOnce !== undefined &&
+      readsPieces(weight, launch) && { PIECES_AT_ONCE: piecesAtOnce }),
   };
 }
 

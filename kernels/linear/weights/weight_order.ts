@@ -34,6 +34,17 @@ export function runRows({ lanes, rowsPerLane = 1 }: WeightOrder): number {
   return lanes * rowsPerLane;
 }
 
+/**
+ * Rows of an invocation that certainly lie in one run, where runs have so many, of a matrix of which each
+ * `groupRows` rows begin an invocation's anew.
+ */
+export function rowsTogether(
+  { rows, ...order }: WeightOrder & { readonly rows: number },
+  groupRows: number,
+): 1 | 4 {
+  return groupRows >= rows || groupRows % runRows(order) === 0 ? 4 : 1;
+}
+
 /** Rows with those of zeros that fill the last run. */
 export function paddedRows(rows: number, order: WeightOrder): number {
   const run = runRows(order);

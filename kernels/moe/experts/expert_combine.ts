@@ -137,6 +137,7 @@ export function combineLaunch(
     constants: {
       ...weightConstants(input, form, {
         segments,
+        together: 4,
         bias: slab!.bias !== undefined,
         skips: skipsRows(weights, form),
       }),

@@ -100,6 +100,7 @@ export function expertDown(
         constants: {
           ...weightConstants(input, form, {
             segments,
+            together: 4,
             bias: slab.bias !== undefined,
             skips: skipsRows(weights, form),
           }),

@@ -145,6 +145,7 @@ function bindSlab(
       constants: {
         ...weightConstants(input, form, {
           segments: 1,
+          together: 2,
           bias: slab.bias !== undefined,
           skips: skipsRows(weights, form),
         }),

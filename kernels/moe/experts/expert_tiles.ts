@@ -63,11 +63,11 @@ export function tileForms(
   const { tileSizes: sizes, forms, rowLanes } = options;
   const tiled = launchForms(weights, { rowLanes }, forms);
   const byTile = sizes.map((tokens) => {
-    // Where the tuning has no form of this size, nothing is shared out.
-    const alone = { tokens, split: 1, workgroup: weights.lanes, cost: 1 };
+    // Where the tuning has no form of this size, one of fewer rows is shared out the same way.
+    const smaller = tiled.findLast((form) => form.staged !== true && form.tokens <= tokens)!;
     return (
       tiled.find((form) => form.tokens === tokens) ??
-      launchForms(weights, { rowLanes }, [alone])[0]!
+      launchForms(weights, { rowLanes }, [{ ...smaller, tokens }])[0]!
     );
   });
   return { byPair: tiled[0]!, byTile };
