@@ -229,6 +229,7 @@ export function openExperts(
 ): ExpertParts {
   const { shape, facts } = loaded.definition;
   const { recordedPasses = RECORDED_PASSES, rebalance, balance: algorithm = "auto" } = options;
+  const { nodes = 1 } = options;
   const open = (passes: number) => {
     const layout = () => model.current.expertLayout;
     const experts = facts.experts?.routed;
@@ -239,6 +240,7 @@ export function openExperts(
   requireMovable(loaded.expertLayout);
   const recorder = open(rebalance.everySteps);
   const { groups } = facts.experts!;
-  const balancer = new ExpertBalancer({ ...rebalance, recorder, algorithm, groups, onRebalance });
+  const how = { algorithm, groups, nodes, onRebalance };
+  const balancer = new ExpertBalancer({ ...rebalance, recorder, ...how });
   return { experts, balancer };
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 import { describe, expect, test, vi } from "vitest";
 import { Engine, type LocalRequest } from "../../src/engine/engine.ts";
+import type { RebalanceEvent } from "../../src/engine/experts/expert_balancer.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../src/engine/ranks/order_channel.ts";
@@ -12,12 +13,13 @@ import { ledRanks } from "../../src/engine/ranks/rank_leader.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { GroupError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
+import { ExpertMover } from "../../src/layers/moe/expert_mover.ts";
 import { deviceFactory } from "../../src/node/device/device.ts";
 import { prefixFiles } from "../../src/node/prefix_files.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
-import { device, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { device, fullTest, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../support/engines/engine.ts";
 import { until } from "../support/until.ts";
 
@@ -98,6 +100,13 @@ async function answers(engine: Engine) {
 const CROWDED = { maxTotalTokens: 160, scheduleConservativeness: 0.1 };
 const HOST = { retractionMemory: 2 ** 24 };
 const DRAFTS = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
+/** Layers of the embedded model. */
+const HAS_EXPERTS = [false, true, true, true, true];
+/** Copies, and experts that move a few layers at a time. */
+const MOVING = {
+  redundant: 2,
+  rebalance: { everySteps: 3, layersAtOnce: 2, minBalancedness: 1 },
+} as const;
 const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [
   ["without drafts", {}],
   ["a crowded cache", CROWDED],
@@ -106,17 +115,26 @@ const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [
     { ...CROWDED, ...HOST, speculation: DRAFTS },
   ],
   ["drafts of the module", { speculation: DRAFTS }],
+  ["experts that move, drafts", { speculation: DRAFTS, experts: MOVING }],
 ];
 
 describe.skipIf(smallestCaseOnly)("orders", () => {
   test.each(CASES)("%s", async (name, options) => {
-    const alone = await openEngine({ ...GIVEN, ...options });
+    const { experts: _, ...plain } = options;
+    const alone = await openEngine({ ...GIVEN, ...plain });
     const want = await answers(alone);
     await alone.close();
     expect(want).toMatchObject({ hasCached: true, hasRetracted: name.includes("crowded") });
-    const { engine, close } = await openLed(options);
+    const events: RebalanceEvent[] = [];
+    const { engine, close } = await openLed({ ...options, onRebalance: (one) => events.push(one) });
+    await engine.recordExperts("start");
     expect(await answers(engine)).toEqual(want);
+    const { passes, logicalCount } = await engine.recordExperts("dump");
+    expect(passes).toBeGreaterThan(9);
+    expect(logicalCount.map((layer) => layer.some((count) => count > 0))).toEqual(HAS_EXPERTS);
     await close();
+    const moved = events.map((event) => (event.kind === "finished" ? event.moved : 0));
+    expect(moved.some((slots) => slots > 0)).toBe(options.experts !== undefined);
   });
 
   test("stored prefixes are brought back into the pages of both", async () => {
@@ -211,7 +229,6 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
 
   test.each([
     ["transfersPages", { transfersPages: true }],
-    ["experts.rebalance", { experts: { rebalance: { everySteps: 9, minBalancedness: 1 } } }],
     ["tensorParallelSize", { tensorParallelSize: 2 }],
   ])("%s is refused", async (field, options) => {
     const [first] = localGroup(2);
@@ -271,6 +288,31 @@ describe.skipIf(smallestCaseOnly)("a device that is lost", () => {
     expect(tokens).toEqual(want.all[0]![0]);
     expect(engine.status().recoveries).toBe(4);
     await close();
+  });
+
+  test.each(fullTest ? [0, 1] : [1])("of rank %i while experts move, is replaced too", async (loser) => {
+    const options = { recoveryWaits: [0], experts: MOVING };
+    const alone = await openEngine(GIVEN);
+    const want = await answers(alone);
+    await alone.close();
+    const devices = [losing(), losing()] as const;
+    const { move } = ExpertMover.prototype;
+    let moves = 0;
+    vi.spyOn(ExpertMover.prototype, "move").mockImplementation(function (
+      this: ExpertMover,
+      ...given
+    ) {
+      moves += 1;
+      if (moves === 3) devices[loser]!.lose();
+      return move.apply(this, given);
+    });
+    const first = { ...options, device: devices[0].device };
+    const { engine, close } = await openLed(first, FORMAT.unpack, { device: devices[1].device });
+    expect(await answers(engine)).toEqual(want);
+    expect(moves).toBeGreaterThan(8);
+    expect(engine.status()).toMatchObject({ healthy: true, recoveries: 1 });
+    await close();
+    vi.restoreAllMocks();
   });
 
   test("is replaced before the group ends, where its engine is closed meanwhile", async () => {

@@ -105,6 +105,13 @@ const TREES = {
 } as const;
 const CROWDED = { maxTotalTokens: 128, contextLength: 124, scheduleConservativeness: 0 } as const;
 
+const REBALANCED = { everySteps: 5, minBalancedness: 1 } as const;
+/** Four experts have copies; every so often they move, a few layers in front of a step. */
+const MOVING = {
+  redundant: 4,
+  rebalance: { ...REBALANCED, layersAtOnce: 3 },
+} as const;
+
 interface Variant {
   readonly name: string;
   readonly options: EngineTask["options"];
@@ -118,13 +125,14 @@ interface Variant {
 
 const isCached = (one: EngineAnswers["figures"]) => expect(one.cachedTokens).toBeGreaterThan(0);
 const isDrafted = (one: EngineAnswers["figures"]) => expect(one.acceptedDrafts).toBeGreaterThan(0);
+const isMoved = (one: EngineAnswers["figures"]) => expect(one.movedExperts).toBeGreaterThan(0);
 const isRetracted = (one: EngineAnswers["figures"]) => expect(one.retractions).toBeGreaterThan(0);
 
 const VARIANTS: readonly Variant[] = [
   { name: "plain", options: {}, proof: isCached },
   {
-    name: "drafts, retracted to host memory, devices lost",
-    options: { ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24 },
+    name: "drafts, retracted to host memory, devices lost, experts that move",
+    options: { ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
     losses: [
       { rank: 1, order: 9 },
       { rank: 0, order: 21 },
@@ -132,11 +140,19 @@ const VARIANTS: readonly Variant[] = [
     proof: (one) => {
       isDrafted(one);
       isRetracted(one);
+      isMoved(one);
       expect(one.recoveries).toBe(2);
     },
     isShort: true,
   },
   { name: "drafts of the module", options: DRAFTS, proof: isDrafted },
+  {
+    name: "experts that move, all layers at once, any copy",
+    options: {
+      experts: { redundant: 4, dispatch: "dynamic", rebalance: { ...REBALANCED, everySteps: 4 } },
+    },
+    proof: isMoved,
+  },
   { name: "trees of drafts", options: TREES, proof: isDrafted },
   {
     name: "drafts of what was said before",

@@ -11,6 +11,7 @@ import {
   balanceExperts,
 } from "../../parallel/experts/balance_experts.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
+import { nodesOf } from "../../parallel/experts/expert_options.ts";
 import type { ExpertPlacement } from "../../parallel/experts/expert_placement.ts";
 import type { RebalanceOptions } from "../../parallel/experts/rebalance_options.ts";
 import { othersTurn, turns } from "../../turns.ts";
@@ -38,6 +39,8 @@ export interface ExpertBalancerOptions extends RebalanceOptions {
   readonly algorithm: BalanceAlgorithm;
   /** Groups of experts that the model's router tells apart; 1 for none. */
   readonly groups: number;
+  /** Machines that the ranks are on. */
+  readonly nodes: number;
   readonly onRebalance?: ((event: RebalanceEvent) => void) | undefined;
 }
 
@@ -82,7 +85,7 @@ export class ExpertBalancer {
   }
 
   async #plan(layout: ExpertLayout): Promise<Turn | undefined> {
-    const { recorder, algorithm, groups, minBalancedness, onRebalance } = this.#options;
+    const { recorder, algorithm, groups, nodes, minBalancedness, onRebalance } = this.#options;
     if (recorder.passes === 0) return undefined;
     const sums = recorder.sums();
     const { slots, runs: ranks } = layout;
@@ -93,7 +96,7 @@ export class ExpertBalancer {
       recorder.forget();
       return undefined;
     }
-    const sizes = { slots, ranks, nodes: 1, groups };
+    const sizes = { slots, ranks, nodes: nodesOf(ranks, nodes), groups };
     const steps = algorithm.startsWith("deepseek_vec") ? recorder.steps() : [sums];
     const placement: number[][] = [];
     for (let layer = 0; layer < sums.length; layer++) {

@@ -19,7 +19,7 @@ import { OrderChannel } from "./order_channel.ts";
 import { OrderReader } from "./order_writer.ts";
 import { loadAlike } from "./rank_leader.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
-import type { StepOrder } from "./rank_orders.ts";
+import type { ExpertsOrder, StepOrder } from "./rank_orders.ts";
 
 /**
  * Loads this rank's part of a model.
@@ -111,6 +111,7 @@ class Follower {
         const order = await (watch?.timer.exchange("an order", receive) ?? receive());
         if (order.type === "end") break;
         if (order.type === "step") await this.#step(order);
+        else if (order.type === "move experts") await this.#moveExperts(order);
         else if (order.type === "begin times") await this.#times.begin(this.#part.loaded.device);
         else if (order.type === "end times") await this.#endTimes();
         else if (order.type === "reload") await this.#replaceDevice();
@@ -146,6 +147,15 @@ class Follower {
       watch?.collector.host("record", begun, performance.now());
       this.#untold.push(tokens);
       this.#inFlight.push(tokens.catch((error) => this.#failUnlessLost(error)));
+    } catch (error) {
+      // The first rank knows too, and has devices replaced.
+      if (!(error instanceof SpoiledError)) throw error;
+    }
+  }
+
+  async #moveExperts({ layer, after }: ExpertsOrder): Promise<void> {
+    try {
+      await this.#part.loaded.runner.moveExperts(layer, after);
     } catch (error) {
       // The first rank knows too, and has devices replaced.
       if (!(error instanceof SpoiledError)) throw error;

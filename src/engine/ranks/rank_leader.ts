@@ -100,15 +100,12 @@ async function loadLeader(
 }
 
 /** @throws {UnsupportedError} for what an order cannot say yet. */
-function requireOrdersSuffice({ transfersPages, tensorParallelSize, experts }: LoadOptions): void {
+function requireOrdersSuffice({ transfersPages, tensorParallelSize }: LoadOptions): void {
   const refuse = (field: string, reason: string) => {
     throw new UnsupportedError(field, reason, { field });
   };
   if (transfersPages) {
     refuse("transfersPages", "ranks that are processes send their pages to no other engine");
-  }
-  if (experts?.rebalance !== undefined) {
-    refuse("experts.rebalance", "ranks that are processes do not move experts");
   }
   if (tensorParallelSize !== undefined) {
     refuse("tensorParallelSize", "the group says how many ranks there are");
@@ -223,6 +220,20 @@ class RankLeader implements StepRunner, PagesLeader {
   copy(copies: readonly PageCopy[]): void {
     for (const one of copies) this.#copies.push(one);
     this.#loaded.copier!.copy(copies);
+  }
+
+  /** Every rank moves them, with the bytes of the rank that has each. */
+  async moveExperts(layer: number, after: readonly number[]): Promise<void> {
+    try {
+      await this.#group.inTurn(async () => {
+        await this.#group.send({ type: "move experts", layer, after });
+        await this.#loaded.runner.moveExperts(layer, after);
+      });
+    } catch (error) {
+      if (error instanceof SpoiledError) throw this.#lossBy(error);
+      this.communicator.abort(`its experts did not move: ${(error as Error).message}`);
+      throw error;
+    }
   }
 
   /** Resolves when the step is on this rank's queue, and with the others. */

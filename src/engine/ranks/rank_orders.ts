@@ -84,9 +84,18 @@ export function othersExchange({ size }: Pick<RankOf, "size">, bytes: number): E
   return { name: "cache pages", counts };
 }
 
+/** Experts of a layer change places in front of the next step. */
+export interface ExpertsOrder {
+  readonly type: "move experts";
+  readonly layer: number;
+  /** The expert of each slot from then on. */
+  readonly after: readonly number[];
+}
+
 export type RankOrder =
   | StepOrder
   | PagesOrder
+  | ExpertsOrder
   /** A profile begins: steps may be measured from now on. */
   | { readonly type: "begin times" }
   /** What was measured is wanted, and no more of it. */

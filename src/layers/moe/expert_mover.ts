@@ -4,6 +4,9 @@
  * No slot is overwritten before what it holds was read for the last time (`orderMoves`). The caller sees
  * to it that no step is given to the GPU meanwhile.
  *
+ * Where a group outlives a device that is lost, the rank that had it comes to the next exchange of the
+ * moves without a part, as to those of a step; one without bytes ends them, so that there is a next.
+ *
  * @module
  */
 import { DeviceError } from "../../errors.ts";
@@ -42,6 +45,8 @@ export class ExpertMover {
   /** Of an expert. */
   readonly #bytes: number;
   #spare: Uint8Array<ArrayBuffer> | undefined;
+  /** This rank's device is lost. */
+  #loss: DeviceError | undefined;
 
   constructor(options: ExpertMoverOptions) {
     const { device, layout, communicator } = options;
@@ -56,11 +61,13 @@ export class ExpertMover {
    * Every rank makes the same moves.
    *
    * @throws {GroupError} when a rank has left.
-   * @throws {DeviceError} when the device is lost.
+   * @throws {SpoiledError} on every rank, when the device of one is lost and the group goes on.
+   * @throws {DeviceError} when the device is lost, and with it the group.
    */
   async move(before: readonly number[], after: readonly number[]): Promise<void> {
-    for (const move of orderMoves(before, after, this.#options.layout.each))
-      await this.#carry(move);
+    const moves = orderMoves(before, after, this.#options.layout.each);
+    for (const move of moves) await this.#carry(move);
+    if (moves.length > 0) await this.#finish();
   }
 
   destroy(): void {
@@ -83,6 +90,7 @@ export class ExpertMover {
     const { rank, size } = communicator;
     const owner = layout.ownerOf(slot);
     const part = rank === owner ? await this.#read(slot) : new Uint8Array(0);
+    await this.#tellLoss();
     const all = new Uint8Array(this.#bytes);
     const counts = Array.from({ length: size }, (_, one) => (one === owner ? this.#bytes : 0));
     await communicator.allGather(part, all, { name: `${name}: slot ${slot}`, counts });
@@ -101,11 +109,29 @@ export class ExpertMover {
     try {
       await finished(device, this.#staging.mapAsync(MAP_MODE_READ));
     } catch (cause) {
-      throw new DeviceError("Cannot move an expert: the device is lost", { cause });
+      this.#loss ??= new DeviceError("Cannot move an expert: the device is lost", { cause });
+      if (this.#options.communicator.spoil === undefined) throw this.#loss;
+      // The others are told at the next exchange: what this rank has is of no use to anyone.
+      return new Uint8Array(this.#bytes);
     }
     const bytes = new Uint8Array(this.#staging.getMappedRange().slice(0));
     this.#staging.unmap();
     return bytes;
+  }
+
+  /** A rank that may have lost its device since the last exchange says so. */
+  async #finish(): Promise<void> {
+    const { communicator, name } = this.#options;
+    if (communicator.spoil === undefined) return;
+    await this.#tellLoss();
+    const counts = Array<number>(communicator.size).fill(0);
+    const nothing = new Uint8Array(0);
+    await communicator.allGather(nothing, nothing, { name: `${name}: moved`, counts });
+  }
+
+  async #tellLoss(): Promise<void> {
+    if (this.#loss === undefined) return;
+    await this.#options.communicator.spoil!(`as its device is lost (${this.#loss.message})`);
   }
 
   #write(slot: number, bytes: Uint8Array<ArrayBuffer>): void {

@@ -71,7 +71,9 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const { deviceMemory: asked, ...rest } = setting.given;
   const own = Math.floor(asked! / mostOnOne(setting.opened.places));
   const deviceMemory = await least(communicator, own);
-  const all = { ...rest, tensorParallelSize: undefined, deviceMemory };
+  const nodes = communicator.size / told.local.ranks;
+  const experts = { ...rest.experts, nodes: Number.isInteger(nodes) ? nodes : 1 };
+  const all = { ...rest, tensorParallelSize: undefined, deviceMemory, experts };
   const link = linkOf(group, deadline);
   const loading = { link, setting: { ...setting, given: all }, report };
   if (isFirst) {
@@ -122,6 +124,7 @@ async function loadFirst(loading: Loading, led: LedRanks): Promise<Engine> {
     ...withDevice(loading),
     ...led.options,
     onRecovery: (event) => report.recovery(event),
+    onRebalance: (event) => report.rebalanced(event),
     onStep: report.step && ((step) => report.step?.(step, engine.status())),
   });
   return engine;

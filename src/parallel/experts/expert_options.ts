@@ -5,7 +5,7 @@
  */
 import { InvalidRequestError } from "../../errors.ts";
 import type { Communicator } from "../communicator.ts";
-import { BALANCE_ALGORITHMS, type BalanceAlgorithm } from "./balance_experts.ts";
+import { BALANCE_ALGORITHMS, type BalanceAlgorithm, balanceExperts } from "./balance_experts.ts";
 import { DISPATCH_ALGORITHMS, type DispatchAlgorithm } from "./dispatch_tables.ts";
 import { ExpertLayout } from "./expert_layout.ts";
 import { type ExpertLocation, placeExperts } from "./expert_location.ts";
@@ -19,6 +19,11 @@ export interface ExpertOptions {
    * anyway. Default 1.
    */
   readonly parallelSize?: number | undefined;
+  /**
+   * Machines that the ranks are on, each with as many neighbours: where a placement keeps groups of
+   * experts on one, these are meant. Divides the ranks. Default 1.
+   */
+  readonly nodes?: number | undefined;
   /** Slots for copies of experts, on all ranks together. Default 0. */
   readonly redundant?: number | undefined;
   /** Where experts are at the start. Default trivial. */
@@ -60,12 +65,13 @@ export function layoutOf(
   { size: ranks }: Pick<Communicator, "size">,
 ): ExpertLayout | undefined {
   const { parallelSize = 1, redundant = 0, location = "trivial", dispatch = "static" } = options;
-  const { balance: algorithm = "auto" } = options;
+  const { balance: algorithm = "auto", nodes = 1 } = options;
   const isAsked = parallelSize !== 1 || redundant !== 0 || location !== "trivial";
   requireName("balance", algorithm, BALANCE_ALGORITHMS);
   requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
   requireCount("parallelSize", parallelSize, [1, MAX_EXPERT_SLOTS]);
   requireCount("redundant", redundant, [0, MAX_EXPERT_SLOTS]);
+  requireCount("nodes", nodes, [1, MAX_EXPERT_SLOTS]);
   if (options.rebalance !== undefined) requireRebalance(options.rebalance);
   requireCount("recordedPasses", options.recordedPasses ?? RECORDED_PASSES, [
     1,
@@ -92,10 +98,25 @@ export function layoutOf(
     throw use("redundant", redundant, state);
   }
   const runs = slots % ranks === 0 ? ranks : parallelSize;
-  const sizes = { layers, experts, slots, ranks: runs, nodes: 1, groups, algorithm };
+  const sizes = {
+    layers,
+    experts,
+    slots,
+    ranks: runs,
+    nodes: nodesOf(runs, nodes),
+    groups,
+    algorithm,
+  };
+  // What cannot be balanced is known now, and not only when experts are to be moved.
+  if (options.rebalance !== undefined) {
+    balanceExperts([new Uint32Array(experts)], sizes, algorithm);
+  }
   const placement = placeExperts(location, sizes);
   return new ExpertLayout({ experts, ranks, leastRuns: parallelSize, placement, dispatch });
 }
+
+/** Machines of runs of slots: one where some machine has no run of its own. */
+export const nodesOf = (runs: number, nodes: number): number => (runs % nodes === 0 ? nodes : 1);
 
 function requireRebalance({ everySteps, layersAtOnce = 1, minBalancedness }: RebalanceOptions) {
   requireCount("rebalance.everySteps", everySteps, [1, MAX_RECORDED_PASSES]);

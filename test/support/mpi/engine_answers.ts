@@ -44,6 +44,8 @@ export interface EngineAnswers {
     readonly recoveries: number;
     readonly restoredTokens: number;
     readonly acceptedDrafts: number;
+    /** Slots that have come to hold another expert. */
+    readonly movedExperts: number;
     /** Milliseconds of all rounds. */
     readonly milliseconds: number;
   };
@@ -64,6 +66,7 @@ async function answer(engine: Engine, request: GenerationRequest) {
 export async function answersOf(
   engine: Engine,
   { rounds }: Pick<EngineTask, "rounds">,
+  movedExperts = () => 0,
 ): Promise<EngineAnswers> {
   const answers = [];
   const begun = performance.now();
@@ -79,6 +82,7 @@ export async function answersOf(
       ...{ cachedTokens, retractions, recoveries, milliseconds },
       restoredTokens: prefixStore?.restoredTokens ?? 0,
       acceptedDrafts: speculation?.acceptedDrafts ?? 0,
+      movedExperts: movedExperts(),
     },
   };
   return JSON.parse(JSON.stringify(told));

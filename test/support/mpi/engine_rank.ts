@@ -55,10 +55,17 @@ export async function runEngineRank(
     return undefined;
   }
   const led = ledRanks(link);
-  const engine = await Engine.load(source, { ...options, ...led.options });
+  let moved = 0;
+  const engine = await Engine.load(source, {
+    ...options,
+    ...led.options,
+    onRebalance: (event) => {
+      if (event.kind === "finished") moved += event.moved;
+    },
+  });
   // Those of the load are not asked for.
   Object.assign(exchanges, { count: 0, milliseconds: 0 });
-  const told = await answersOf(engine, task);
+  const told = await answersOf(engine, task, () => moved);
   const steps = { ...exchanges };
   await led.end();
   return { ...told, exchanges: steps };
