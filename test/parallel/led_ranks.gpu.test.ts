@@ -290,30 +290,33 @@ describe.skipIf(smallestCaseOnly)("a device that is lost", () => {
     await close();
   });
 
-  test.each(fullTest ? [0, 1] : [1])("of rank %i while experts move, is replaced too", async (loser) => {
-    const options = { recoveryWaits: [0], experts: MOVING };
-    const alone = await openEngine(GIVEN);
-    const want = await answers(alone);
-    await alone.close();
-    const devices = [losing(), losing()] as const;
-    const { move } = ExpertMover.prototype;
-    let moves = 0;
-    vi.spyOn(ExpertMover.prototype, "move").mockImplementation(function (
-      this: ExpertMover,
-      ...given
-    ) {
-      moves += 1;
-      if (moves === 3) devices[loser]!.lose();
-      return move.apply(this, given);
-    });
-    const first = { ...options, device: devices[0].device };
-    const { engine, close } = await openLed(first, FORMAT.unpack, { device: devices[1].device });
-    expect(await answers(engine)).toEqual(want);
-    expect(moves).toBeGreaterThan(8);
-    expect(engine.status()).toMatchObject({ healthy: true, recoveries: 1 });
-    await close();
-    vi.restoreAllMocks();
-  });
+  test.each(fullTest ? [0, 1] : [1])(
+    "of rank %i while experts move, is replaced too",
+    async (loser) => {
+      const options = { recoveryWaits: [0], experts: MOVING };
+      const alone = await openEngine(GIVEN);
+      const want = await answers(alone);
+      await alone.close();
+      const devices = [losing(), losing()] as const;
+      const { move } = ExpertMover.prototype;
+      let moves = 0;
+      vi.spyOn(ExpertMover.prototype, "move").mockImplementation(function (
+        this: ExpertMover,
+        ...given
+      ) {
+        moves += 1;
+        if (moves === 3) devices[loser]!.lose();
+        return move.apply(this, given);
+      });
+      const first = { ...options, device: devices[0].device };
+      const { engine, close } = await openLed(first, FORMAT.unpack, { device: devices[1].device });
+      expect(await answers(engine)).toEqual(want);
+      expect(moves).toBeGreaterThan(8);
+      expect(engine.status()).toMatchObject({ healthy: true, recoveries: 1 });
+      await close();
+      vi.restoreAllMocks();
+    },
+  );
 
   test("is replaced before the group ends, where its engine is closed meanwhile", async () => {
     const devices = [losing(), losing()] as const;
