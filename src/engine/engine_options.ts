@@ -17,6 +17,7 @@ import type { AttentionBackend } from "../layers/attention/attention_backend.ts"
 import type { NumericClass } from "../models/numeric_class.ts";
 import type { ExpertOptions } from "../parallel/experts/expert_options.ts";
 import type { SpeculationOptions } from "../speculation/speculation_options.ts";
+import type { BalanceReport } from "./experts/balance_watch.ts";
 import type { RebalanceEvent } from "./experts/expert_balancer.ts";
 import type { CreateGrammarService } from "./grammar/grammar_service.ts";
 import type { CreateImageService } from "./images/image_service.ts";
@@ -302,6 +303,11 @@ export interface EngineOptions {
   readonly onRecovery?: ((event: RecoveryEvent) => void) | undefined;
   /** Called when experts were moved, or were to be. */
   readonly onRebalance?: ((event: RebalanceEvent) => void) | undefined;
+  /**
+   * Called after every step of a model with experts, with how even the work of its ranks is. Without it
+   * nothing is counted for that.
+   */
+  readonly onExpertBalance?: ((report: BalanceReport) => void) | undefined;
   /** Called after every step; what it throws ends the engine. */
   readonly onStep?: ((step: StepReport) => void) | undefined;
 }

@@ -7,6 +7,7 @@ import { PagePool } from "../cache/page_pool.ts";
 import type { PrefixStore } from "../cache/prefix_store.ts";
 import { RadixCache } from "../cache/radix_cache.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
+import { UnsupportedError } from "../errors.ts";
 import type { ModelDescription } from "../generation.ts";
 import { RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
@@ -15,6 +16,7 @@ import type { Drafting } from "./create_sequence.ts";
 import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
 import { measureCosts } from "./drafts/measure_costs.ts";
 import type { EngineOptions } from "./engine_options.ts";
+import { BalanceWatch } from "./experts/balance_watch.ts";
 import { ExpertBalancer, requireMovable } from "./experts/expert_balancer.ts";
 import { ExpertRecorder } from "./experts/expert_recorder.ts";
 import type { GrammarService } from "./grammar/grammar_service.ts";
@@ -214,33 +216,39 @@ export function spellingOf({ tokenizer }: TextModel, texts: TextService): Spelli
   };
 }
 
-/** What counts the choices of experts, and what moves them by that. */
+/** What counts the choices of experts, what moves them by that, and what tells how even they are. */
 export interface ExpertParts {
   readonly experts: ExpertRecorder;
   /** Absent where experts stay. */
   readonly balancer: ExpertBalancer | undefined;
+  /** Absent where nobody asks. */
+  readonly balanceWatch: BalanceWatch | undefined;
 }
 
-/** @throws {InvalidRequestError} when experts are to be moved that cannot be. */
+/**
+ * @throws {InvalidRequestError} when experts are to be moved that cannot be.
+ * @throws {UnsupportedError} when the balance of a model is asked for that has none.
+ */
 export function openExperts(
   loaded: EngineModel,
   model: Pick<RecoverableModel, "current">,
-  { experts: options = {}, onRebalance }: EngineOptions,
+  { experts: options = {}, onRebalance, onExpertBalance }: EngineOptions,
 ): ExpertParts {
   const { shape, facts } = loaded.definition;
   const { recordedPasses = RECORDED_PASSES, rebalance, balance: algorithm = "auto" } = options;
-  const { nodes = 1 } = options;
-  const open = (passes: number) => {
-    const layout = () => model.current.expertLayout;
-    const experts = facts.experts?.routed;
-    return new ExpertRecorder({ layers: shape.layers, experts, passes, layout });
-  };
-  const experts = open(recordedPasses);
-  if (rebalance === undefined) return { experts, balancer: undefined };
+  const { nodes = 1, recorderMode } = options;
+  const layout = () => model.current.expertLayout;
+  const sizes = { layers: shape.layers, experts: facts.experts?.routed, layout };
+  const experts = new ExpertRecorder({ ...sizes, passes: recordedPasses, mode: recorderMode });
+  if (onExpertBalance !== undefined && sizes.experts === undefined) {
+    throw new UnsupportedError("a balance of experts", "the model has none");
+  }
+  const balanceWatch = onExpertBalance && new BalanceWatch(layout, onExpertBalance);
+  if (rebalance === undefined) return { experts, balancer: undefined, balanceWatch };
   requireMovable(loaded.expertLayout);
-  const recorder = open(rebalance.everySteps);
+  const recorder = new ExpertRecorder({ ...sizes, passes: rebalance.everySteps });
   const { groups } = facts.experts!;
   const how = { algorithm, groups, nodes, onRebalance };
   const balancer = new ExpertBalancer({ ...rebalance, recorder, ...how });
-  return { experts, balancer };
+  return { experts, balancer, balanceWatch };
 }

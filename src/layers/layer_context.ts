@@ -28,6 +28,8 @@ export interface LayerContext {
   readonly communicator: Communicator;
   /** How routed experts lie on the ranks. Default: a slot each, shared out where that is even. */
   readonly expertLayout?: ExpertLayout | undefined;
+  /** Whether steps can keep which slots their rows choose. Default: only how many choose each expert. */
+  readonly keepsChoices?: boolean | undefined;
   /** Takes note of what ranks cannot share. */
   readonly unshared?: UnsharedParts | undefined;
   /** Whether the inputs of quantized linears are rounded by rows, of which no rank may have a part. */

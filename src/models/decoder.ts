@@ -10,13 +10,13 @@ import type { WeightDtype } from "../../kernels/linear/weights/layout.ts";
 import type { ActivationRounding } from "../../kernels/norm/quantize.ts";
 import { takeRows } from "../../kernels/speculation/take_rows.ts";
 import { layerIndex, type WeightSpec } from "../checkpoint/weight_spec.ts";
-import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import { Embedding } from "../layers/embedding.ts";
 import { addLaunches } from "../layers/launches/launch_list.ts";
 import { Linear } from "../layers/linear.ts";
+import { ExpertChoices } from "../layers/moe/expert_choices.ts";
 import { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { OutputHead } from "../layers/ranks/output_head.ts";
@@ -74,7 +74,7 @@ export class Decoder implements Model {
     const head = tiedEmbeddings ? table : "lm_head";
     this.#head = outputHead(options, { name: head, rows: vocabularySize, columns: hiddenSize });
     this.#norm = vectorWeight(options.memory, "model.norm.weight", hiddenSize);
-    this.expertHits = hitsOf(options.memory, shape);
+    this.expertHits = hitsOf(options, shape);
     this.#layers = Array.from({ length: shape.layers }, (_, index) =>
       createLayer(options, shape, {
         index,
@@ -158,6 +158,7 @@ export class Decoder implements Model {
     const rows = { ...allocateRows(memory, shape, own), sums };
     const bound = { shape, forms, rows, attention: this.#attention, tensors, layers: this.#layers };
     const blocks = bindBlocks(plan, this.#options, bound);
+    this.#compileChoices(plan, tensors.inputs);
     const pending = compileStack(plan, blocks, this.#stack, {
       inputs: tensors.inputs,
       group: (name) => plan.group(name),
@@ -183,6 +184,15 @@ export class Decoder implements Model {
     const { pageSize, contextLength: maxPositions } = this.#options;
     const choice = { target, vocabularySize: shape.vocabularySize, pageSize, maxPositions };
     return (tensors, network = this.#drafts) => bindDrafts(plan, network!, { ...choice, tensors });
+  }
+
+  /** Keeps what a step's rows are, where steps may keep what these choose. */
+  #compileChoices(plan: Plan<Step>, inputs: PlanTensors["inputs"]): void {
+    const sparse = this.#layers.find(({ feedForward }) => "experts" in feedForward);
+    if (sparse === undefined || !("experts" in sparse.feedForward)) return;
+    const { slots: perRow } = sparse.feedForward.experts;
+    const { maxRows } = this.#options;
+    this.expertHits?.choices?.compile(plan, inputs, { perRow, maxRows });
   }
 
   get #stack(): DecoderStack {
@@ -228,14 +238,16 @@ export class Decoder implements Model {
 }
 
 function hitsOf(
-  memory: DeviceMemory,
+  { memory, keepsChoices = false }: Pick<ModelOptions, "memory" | "keepsChoices">,
   { layers: count, experts }: DecoderShape,
 ): ExpertHits | undefined {
   if (experts === undefined) return undefined;
   const layers = Array.from({ length: count }, (_, layer) => layer).filter((layer) =>
     experts.isSparse(layer),
   );
-  return new ExpertHits(memory, { layers, experts: experts.routed });
+  const { routed, perToken: chosen } = experts;
+  const choices = keepsChoices ? new ExpertChoices(memory, { layers, chosen }) : undefined;
+  return new ExpertHits(memory, { layers, experts: routed }, choices);
 }
 
 /** @param head With the rows of the whole vocabulary. */

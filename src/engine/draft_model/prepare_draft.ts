@@ -68,7 +68,7 @@ function named(error: unknown, { name }: WeightSource): unknown {
 }
 
 /** What options say of experts is of the target's. */
-const ALONE = { expertLayout: undefined };
+const ALONE = { expertLayout: undefined, keepsChoices: false };
 
 /**
  * Reads no weight and allocates nothing.

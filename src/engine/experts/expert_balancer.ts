@@ -5,6 +5,7 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
+import type { Batch } from "../../layers/batch.ts";
 import {
   type BalanceAlgorithm,
   balancedness,
@@ -15,9 +16,8 @@ import { nodesOf } from "../../parallel/experts/expert_options.ts";
 import type { ExpertPlacement } from "../../parallel/experts/expert_placement.ts";
 import type { RebalanceOptions } from "../../parallel/experts/rebalance_options.ts";
 import { othersTurn, turns } from "../../turns.ts";
-import type { ExpertCounts } from "../step/expert_counter.ts";
 import type { StepRunner } from "../step/step_runner.ts";
-import type { ExpertRecorder } from "./expert_recorder.ts";
+import type { ExpertRecorder, TakeCounts } from "./expert_recorder.ts";
 
 /** What became of a turn of the balancer. */
 export type RebalanceEvent =
@@ -65,8 +65,9 @@ export class ExpertBalancer {
     options.recorder.record("start");
   }
 
-  get taker(): ((counts: ExpertCounts) => void) | undefined {
-    return this.#options.recorder.taker;
+  /** To be called for every step: takes what it has chosen. */
+  nextStep(batch: Pick<Batch, "sequences">): TakeCounts | undefined {
+    return this.#options.recorder.nextStep(batch);
   }
 
   /**

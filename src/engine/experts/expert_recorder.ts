@@ -1,13 +1,20 @@
 /**
- * How often the last steps have chosen each expert, while that is recorded.
+ * What the last steps have chosen of experts, while that is recorded.
  *
  * @module
  */
 import { UnsupportedError } from "../../errors.ts";
-import type { ExpertRecord, ExpertRecording } from "../../expert_record.ts";
+import type {
+  ExpertPassRecord,
+  ExpertRecord,
+  ExpertRecorderMode,
+  ExpertRecording,
+} from "../../expert_record.ts";
+import type { Batch } from "../../layers/batch.ts";
 import { balancedness } from "../../parallel/experts/balance_experts.ts";
 import type { ExpertLayout } from "../../parallel/experts/expert_layout.ts";
 import type { ExpertCounts } from "../step/expert_counter.ts";
+import { passRecord, sizeOf } from "./pass_record.ts";
 
 export interface ExpertRecorderOptions {
   /** Of the model, those without experts too. */
@@ -16,28 +23,42 @@ export interface ExpertRecorderOptions {
   readonly experts: number | undefined;
   /** Steps that are kept. */
   readonly passes: number;
+  /** Default stat: how many rows have chosen each expert. */
+  readonly mode?: ExpertRecorderMode | undefined;
   /** How experts lie on the ranks now. */
   layout(): ExpertLayout | undefined;
 }
 
-interface Pass extends ExpertCounts {
+/** Numbers that records of steps consist of, at most: older steps make room for newer ones. */
+export const MAX_RECORDED_NUMBERS = 2 ** 23;
+
+/** Takes what a step has chosen. */
+export type TakeCounts = (counts: ExpertCounts) => void;
+
+interface Pass extends Pick<ExpertCounts, "layers" | "counts"> {
   readonly balancedness: number;
+  readonly record: ExpertPassRecord | undefined;
 }
 
 export class ExpertRecorder {
   readonly #options: ExpertRecorderOptions;
-  /** The last ones, of which the next takes the place of the oldest. */
+  /** The last ones, in order. */
   #passes: Pass[] = [];
-  #next = 0;
+  /** Numbers of their records. */
+  #numbers = 0;
+  /** Of the next step. */
+  #number = 0;
   #isRecording = false;
 
   constructor(options: ExpertRecorderOptions) {
     this.#options = options;
   }
 
-  /** Takes what a step has chosen; undefined while nothing is recorded. */
-  get taker(): ((counts: ExpertCounts) => void) | undefined {
-    return this.#isRecording ? (counts) => this.#take(counts) : undefined;
+  /** To be called for every step: takes what it has chosen; undefined while nothing is recorded. */
+  nextStep(batch: Pick<Batch, "sequences">): TakeCounts | undefined {
+    const number = this.#number++;
+    if (!this.#isRecording) return undefined;
+    return (counts) => this.#take(counts, number, batch);
   }
 
   /** @throws {UnsupportedError} when the model has no experts. */
@@ -45,12 +66,19 @@ export class ExpertRecorder {
     if (this.#options.experts === undefined) {
       throw new UnsupportedError("a record of experts", "the model has none");
     }
-    const logicalCount = recording === "dump" ? this.sums() : [];
-    const even = recording === "dump" ? this.#meanBalancedness() : null;
-    const passes = this.#passes.length;
+    const { mode = "stat", layout, layers } = this.#options;
+    const isDump = recording === "dump";
+    const told = {
+      mode,
+      passes: this.#passes.length,
+      logicalCount: isDump ? this.sums() : [],
+      balancedness: isDump ? this.#meanBalancedness() : null,
+      records: isDump ? this.#passes.flatMap(({ record }) => record ?? []) : [],
+      placement: isDump ? placementOf(layout(), layers) : [],
+    };
     if (recording !== "stop") this.forget();
     if (recording !== "dump") this.#isRecording = recording === "start";
-    return { isRecording: this.#isRecording, passes, logicalCount, balancedness: even };
+    return { isRecording: this.#isRecording, ...told };
   }
 
   /** Steps that are kept. */
@@ -60,7 +88,7 @@ export class ExpertRecorder {
 
   forget(): void {
     this.#passes = [];
-    this.#next = 0;
+    this.#numbers = 0;
   }
 
   /** `[layers][experts]`, over all steps that are kept. */
@@ -89,25 +117,25 @@ export class ExpertRecorder {
     });
   }
 
-  #take({ layers, counts }: ExpertCounts): void {
+  #take(taken: ExpertCounts, number: number, batch: Pick<Batch, "sequences">): void {
     // It may have been stopped while the step ran.
     if (!this.#isRecording) return;
-    const pass = { layers, counts, balancedness: this.#balancednessOf({ layers, counts }) };
-    if (this.#passes.length < this.#options.passes) this.#passes.push(pass);
-    else this.#passes[this.#next] = pass;
-    this.#next = (this.#next + 1) % this.#options.passes;
+    const { layers: count, passes: most, mode = "stat" } = this.#options;
+    const { layers, counts, choices } = taken;
+    const layout = this.#options.layout();
+    const record =
+      mode === "stat" || choices === undefined
+        ? undefined
+        : passRecord(mode, { number, layers: count, sparse: layers, choices, batch, layout });
+    this.#passes.push({ layers, counts, balancedness: balancednessOf(taken, layout), record });
+    this.#numbers += sizeOf(record);
+    while (this.#passes.length > most || this.#isOver) {
+      this.#numbers -= sizeOf(this.#passes.shift()!.record);
+    }
   }
 
-  /** Mean over the layers that have experts. */
-  #balancednessOf({ layers, counts }: ExpertCounts): number {
-    const { experts = 0 } = this.#options;
-    const layout = this.#options.layout();
-    if (layout === undefined || !layout.isShared || layers.length === 0) return 1;
-    const sum = layers.reduce((total, layer, i) => {
-      const loads = counts.subarray(i * experts, (i + 1) * experts);
-      return total + balancedness(loads, layout.placementOf(layer), layout.runs);
-    }, 0);
-    return sum / layers.length;
+  get #isOver(): boolean {
+    return this.#numbers > MAX_RECORDED_NUMBERS && this.#passes.length > 1;
   }
 
   #meanBalancedness(): number | null {
@@ -115,4 +143,27 @@ export class ExpertRecorder {
     if (passes.length === 0) return null;
     return passes.reduce((sum, pass) => sum + pass.balancedness, 0) / passes.length;
   }
+}
+
+/** The expert of each slot of each layer. */
+function placementOf(
+  layout: ExpertLayout | undefined,
+  layers: number,
+): readonly (readonly number[])[] {
+  if (layout === undefined) return [];
+  return Array.from({ length: layers }, (_, layer) => layout.placementOf(layer));
+}
+
+/** How even the work of ranks is in a step: the mean over the layers that have experts. */
+export function balancednessOf(
+  { layers, counts }: Pick<ExpertCounts, "layers" | "counts">,
+  layout: ExpertLayout | undefined,
+): number {
+  if (layout === undefined || !layout.isShared || layers.length === 0) return 1;
+  const { experts } = layout;
+  const sum = layers.reduce((total, layer, i) => {
+    const loads = counts.subarray(i * experts, (i + 1) * experts);
+    return total + balancedness(loads, layout.placementOf(layer), layout.runs);
+  }, 0);
+  return sum / layers.length;
 }

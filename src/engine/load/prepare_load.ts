@@ -105,7 +105,7 @@ export async function prepareLoad(
 
   const modelOptions = {
     ...options,
-    expertLayout: placedExperts(definition, given),
+    ...expertContext(definition, given),
     maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
     drafts: maxDrafts > 0 && opened === undefined,
   };
@@ -164,11 +164,14 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
 }
 
 /** How the experts of the model lie on its ranks. */
-function placedExperts(
+function expertContext(
   { facts: { experts }, shape: { layers } }: ModelDefinition,
   { experts: asked, communicator = ONE_RANK }: LoadOptions,
-): ExpertLayout | undefined {
-  return layoutOf(asked, experts && { ...experts, layers }, communicator);
+): Pick<CreateOptions, "expertLayout" | "keepsChoices"> {
+  return {
+    expertLayout: layoutOf(asked, experts && { ...experts, layers }, communicator),
+    keepsChoices: (asked?.recorderMode ?? "stat") !== "stat",
+  };
 }
 
 /** The model in a ledger, whose weights the checkpoint has. */

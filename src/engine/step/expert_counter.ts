@@ -7,6 +7,7 @@
 import type { Plan } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Step } from "../../layers/batch.ts";
+import type { StepChoices } from "../../layers/moe/expert_choices.ts";
 import type { ExpertHits } from "../../layers/moe/expert_hits.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 
@@ -16,6 +17,8 @@ export interface ExpertCounts {
   readonly layers: readonly number[];
   /** `[layers, experts]` */
   readonly counts: Uint32Array;
+  /** What each row has chosen; absent where the model was not loaded to keep it. */
+  readonly choices?: StepChoices | undefined;
 }
 
 export class ExpertCounter {
@@ -24,6 +27,10 @@ export class ExpertCounter {
   /** Made when the first step is counted. */
   #readback: Readback | undefined;
   #isCounted = false;
+  /** The same for choices, where they are kept. */
+  #choiceReadback: Readback | undefined;
+  #readChoices: (() => Promise<StepChoices>) | undefined;
+  #rows = 0;
   #read: (() => Promise<ArrayBuffer>) | undefined;
   /** All that was counted before the step that is read next. */
   #before: Uint32Array;
@@ -39,29 +46,48 @@ export class ExpertCounter {
       this.#readback ??= new Readback(this.#device, hits.tensor.size, MOST_IN_FLIGHT);
       this.#read = this.#readback.record(plan.recorder, hits.tensor, hits.tensor.size);
     });
+    plan.addVarying((step) => {
+      if (this.#isCounted) this.#keep(plan, step.rows);
+    });
   }
 
   /** Begins a step of so many rows, without padding; undefined where it is not counted. */
   begin(rows: number | undefined): void {
     this.#isCounted = rows !== undefined;
-    this.#hits.count(rows ?? 0);
+    this.#rows = rows ?? 0;
+    this.#hits.count(this.#rows);
+    const { choices } = this.#hits;
+    if (choices !== undefined) choices.isKept = this.#isCounted;
   }
 
   /** Of the step that was begun last and is on the queue. */
   take(): Promise<ExpertCounts> | undefined {
     if (!this.#isCounted) return undefined;
     const read = this.#read!;
-    const counted = Promise.all([read(), this.#reading]).then(([all]) => {
+    const chosen = this.#readChoices?.();
+    const counted = Promise.all([read(), chosen, this.#reading]).then(([all, choices]) => {
       const now = new Uint32Array(all, 4, this.#before.length);
       const counts = now.map((count, i) => count - this.#before[i]!);
       this.#before = now;
-      return { layers: this.#hits.layers, counts };
+      return { layers: this.#hits.layers, counts, choices };
     });
     this.#reading = counted.catch(() => {});
     return counted;
   }
 
+  /** @param filled Rows of the step, those of padding too. */
+  #keep({ recorder }: Plan<Step>, filled: number): void {
+    const { choices } = this.#hits;
+    if (choices === undefined) return;
+    const { tensor } = choices;
+    const rows = this.#rows;
+    this.#choiceReadback ??= new Readback(this.#device, tensor.size, MOST_IN_FLIGHT);
+    const read = this.#choiceReadback.record(recorder, tensor, choices.bytesOf(filled));
+    this.#readChoices = async () => choices.read(await read(), rows, filled);
+  }
+
   destroy(): void {
     this.#readback?.destroy();
+    this.#choiceReadback?.destroy();
   }
 }

@@ -6,8 +6,9 @@
  */
 
 import type { SpeculationFigures } from "../../speculation_figures.ts";
+import type { BalanceWatch } from "../experts/balance_watch.ts";
 import type { ExpertBalancer } from "../experts/expert_balancer.ts";
-import type { ExpertRecorder } from "../experts/expert_recorder.ts";
+import type { ExpertRecorder, TakeCounts } from "../experts/expert_recorder.ts";
 import type { RecoverableModel } from "../load/recovery.ts";
 import type { PrefixTransfers } from "../prefix/prefix_transfers.ts";
 import type { RetractionMemory } from "../schedule/retraction_memory.ts";
@@ -40,6 +41,8 @@ export interface StepLoopOptions {
   readonly experts: ExpertRecorder;
   /** Moves experts between steps; absent where they stay. */
   readonly balancer: ExpertBalancer | undefined;
+  /** Tells how even each step was; absent where nobody asks. */
+  readonly balanceWatch: BalanceWatch | undefined;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;
   /** Called when no step can be made any more. */
@@ -222,7 +225,7 @@ export class StepLoop {
   }
 
   async #submit(step: ScheduledStep): Promise<SubmittedStep> {
-    const { model, profiler, retractionMemory, experts, balancer } = this.#options;
+    const { model, profiler, retractionMemory, experts, balancer, balanceWatch } = this.#options;
     const { copier, runner } = model.current;
     // Before anything is awaited: a sequence may leave while pages move.
     const rows = sampledRows(step);
@@ -231,8 +234,13 @@ export class StepLoop {
     const layout = model.current.expertLayout;
     if (layout !== undefined) await balancer?.beforeStep(runner, layout);
     profiler.beginStep();
-    const onExperts = bothOf(experts.taker, balancer?.taker);
-    return runner.submit(step.batch, rows, { scored, drafts: step.draftRequest, onExperts });
+    const { batch } = step;
+    const onExperts = allOf([
+      experts.nextStep(batch),
+      balancer?.nextStep(batch),
+      balanceWatch?.nextStep(),
+    ]);
+    return runner.submit(batch, rows, { scored, drafts: step.draftRequest, onExperts });
   }
 
   async #newsOr(milliseconds: number): Promise<void> {
@@ -245,14 +253,11 @@ export class StepLoop {
   }
 }
 
-/** Tells both; undefined where neither wants to be told. */
-function bothOf<T>(
-  one: ((value: T) => void) | undefined,
-  other: ((value: T) => void) | undefined,
-): ((value: T) => void) | undefined {
-  if (one === undefined || other === undefined) return one ?? other;
-  return (value) => {
-    one(value);
-    other(value);
+/** Tells all of them; undefined where none wants to be told. */
+function allOf(takers: readonly (TakeCounts | undefined)[]): TakeCounts | undefined {
+  const asked = takers.filter((take) => take !== undefined);
+  if (asked.length === 0) return undefined;
+  return (counts) => {
+    for (const take of asked) take(counts);
   };
 }

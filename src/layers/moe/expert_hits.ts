@@ -5,12 +5,15 @@
  */
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
+import type { ExpertChoices } from "./expert_choices.ts";
 
 /** Where one layer counts. */
 export interface LayerHits {
   readonly tensor: Tensor;
   /** Element of its first expert. */
   readonly first: number;
+  /** Where its choices themselves are kept; absent where nothing is. */
+  readonly choices?: ExpertChoices | undefined;
 }
 
 const WORD_BYTES = 4;
@@ -22,13 +25,17 @@ export class ExpertHits {
   readonly layers: readonly number[];
   /** Of a layer. */
   readonly experts: number;
+  /** What rows choose, beside how many do; absent where nobody wants to know. */
+  readonly choices: ExpertChoices | undefined;
   readonly #memory: DeviceMemory;
   #countedRows = 0;
 
   constructor(
     memory: DeviceMemory,
     sizes: { readonly layers: readonly number[]; readonly experts: number },
+    choices?: ExpertChoices,
   ) {
+    this.choices = choices;
     this.layers = sizes.layers;
     this.experts = sizes.experts;
     this.#memory = memory;
@@ -38,7 +45,8 @@ export class ExpertHits {
 
   /** @param layer One of those that have experts. */
   of(layer: number): LayerHits {
-    return { tensor: this.tensor, first: 1 + this.layers.indexOf(layer) * this.experts };
+    const first = 1 + this.layers.indexOf(layer) * this.experts;
+    return { tensor: this.tensor, first, choices: this.choices };
   }
 
   /** Of the steps from now on the first rows count, and those of padding behind them do not. */

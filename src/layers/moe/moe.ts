@@ -129,6 +129,7 @@ export class Moe {
     const { slots } = this;
     memory.write(this.#placement, 0, layout.tablesOf(this.#layer).slots);
     const isAdded = this.#compileExperts(plan, binding);
+    this.#hits.choices?.compileLayer(plan, this.#layer, scratch.experts);
     // Every rank has it whole.
     experts.wide?.compile(plan, {
       ...binding,

@@ -7,7 +7,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { UnsupportedError } from "../../errors.ts";
-import type { ExpertRecord, ExpertRecording } from "../../expert_record.ts";
+import type { ExpertRecord, ExpertRecording, RecordedRows } from "../../expert_record.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { ExpertRecordControl } from "../../server/observe/expert_record_control.ts";
 
@@ -31,18 +31,12 @@ export class ExpertRecordFiles implements ExpertRecordControl {
   }
 
   async dump(): Promise<string> {
-    const { logicalCount, balancedness, passes } = await this.#record("dump");
+    const dumped = await this.#record("dump");
     await mkdir(this.#folder, { recursive: true });
     this.#count += 1;
     const time = new Date().toISOString().replaceAll(":", "-");
     const name = `expert_distribution_recorder_${time}_${this.#count}.json`;
-    const record = {
-      rank: 0,
-      passes,
-      average_utilization_rate_over_window: balancedness,
-      logical_count: logicalCount,
-    };
-    await writeFile(join(this.#folder, name), JSON.stringify(record), { flag: "wx" });
+    await writeFile(join(this.#folder, name), JSON.stringify(fileOf(dumped)), { flag: "wx" });
     return name;
   }
 
@@ -52,4 +46,42 @@ export class ExpertRecordFiles implements ExpertRecordControl {
     }
     return this.#engine.recordExperts(recording);
   }
+}
+
+/** The fields of a file, in the names that its readers know. */
+function fileOf(record: ExpertRecord): object {
+  const { mode, passes, balancedness, logicalCount, records, placement } = record;
+  if (mode === "stat") {
+    return {
+      rank: 0,
+      passes,
+      average_utilization_rate_over_window: balancedness,
+      logical_count: logicalCount,
+    };
+  }
+  return {
+    records: records.map((one) => ({
+      forward_pass_id: one.forwardPass,
+      rank: 0,
+      gatherer_key: "primary",
+      ...(one.rows === undefined
+        ? { global_physical_count: (one.slotCounts ?? []).map((counts) => [...counts]) }
+        : rowFields(one.rows)),
+    })),
+    last_physical_to_logical_map: placement,
+  };
+}
+
+function rowFields(rows: RecordedRows): object {
+  const { tokens, positions, extendLengths, forwardMode, perRow, slots } = rows;
+  return {
+    input_ids: [...tokens],
+    positions: [...positions],
+    extend_seq_lens: extendLengths,
+    forward_mode: forwardMode,
+    topk_ids_of_layer: slots.map((layer) =>
+      Array.from(tokens, (_, row) => [...layer.subarray(row * perRow, (row + 1) * perRow)]),
+    ),
+    misc_objects: [],
+  };
 }

@@ -6,6 +6,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { MAX_TEXT_BYTES } from "../../checkpoint/json_file.ts";
 import { jsonExcess } from "../../checkpoint/json_limits.ts";
+import { EXPERT_RECORDER_MODES } from "../../expert_record.ts";
 import { BALANCE_ALGORITHMS } from "../../parallel/experts/balance_experts.ts";
 import { DISPATCH_ALGORITHMS } from "../../parallel/experts/dispatch_tables.ts";
 import type { ExpertLocation } from "../../parallel/experts/expert_location.ts";
@@ -121,21 +122,28 @@ export const EXPERT_OPTIONS = {
     help: "last steps of which choices of experts are kept, while they are recorded",
     group: GROUP,
   },
-} as const satisfies OptionTable;
-
-/** Of a server. */
-export const EXPERT_RECORD_OPTIONS = {
   expertRecorderMode: {
     flags: ["--expert-distribution-recorder-mode"],
     kind: "string",
     value: "NAME",
-    choices: ["stat"],
+    choices: EXPERT_RECORDER_MODES,
     defaultText: "none: the endpoints are refused",
     help:
-      "what /start_expert_distribution_record has recorded: stat, how often steps choose each expert " +
-      "of each layer",
+      "what a server's /start_expert_distribution_record has recorded: how often experts are chosen " +
+      "(stat), how many rows of each step go to each slot (per_pass), or where each row goes (per_token)",
     group: GROUP,
   },
+  expertMetrics: {
+    flags: ["--enable-expert-distribution-metrics"],
+    kind: "flag",
+    default: false,
+    help: "a line of the log for every step, with how even the work of ranks is",
+    group: GROUP,
+  },
+} as const satisfies OptionTable;
+
+/** Of a server. */
+export const EXPERT_RECORD_OPTIONS = {
   expertRecorderDir: {
     flags: ["--expert-distribution-recorder-dir"],
     kind: "string",
@@ -161,6 +169,7 @@ export async function expertOptions(
     balance: options.eplbAlgorithm,
     dispatch: options.epDispatchAlgorithm,
     recordedPasses: options.recordedPasses,
+    recorderMode: options.expertRecorderMode,
     rebalance: options.enableEplb
       ? {
           everySteps: options.eplbIterations,

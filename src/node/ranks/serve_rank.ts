@@ -19,7 +19,12 @@ import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
 import { deferred } from "../mpi/nodes.ts";
 import { describeRanks } from "../serve/describe_sizes.ts";
 import { asOptionError } from "../serve/map_options.ts";
-import { type EngineSetting, engineSetting, reportLoaded } from "../serve/start_engine.ts";
+import {
+  balanceOf,
+  type EngineSetting,
+  engineSetting,
+  reportLoaded,
+} from "../serve/start_engine.ts";
 import { quietReport, type StartReport } from "../serve/start_report.ts";
 import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_talk.ts";
 
@@ -75,7 +80,8 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const experts = { ...rest.experts, nodes: Number.isInteger(nodes) ? nodes : 1 };
   const all = { ...rest, tensorParallelSize: undefined, deviceMemory, experts };
   const link = linkOf(group, deadline);
-  const loading = { link, setting: { ...setting, given: all }, report };
+  const { options } = told;
+  const loading = { link, setting: { ...setting, given: all }, report, options };
   if (isFirst) {
     const led = ledRanks(link);
     const engine = await loadFirst(loading, led);
@@ -116,15 +122,17 @@ interface Loading {
   readonly link: RankLink;
   readonly setting: EngineSetting;
   readonly report: StartReport;
+  readonly options: Load["options"];
 }
 
 async function loadFirst(loading: Loading, led: LedRanks): Promise<Engine> {
-  const { setting, report } = loading;
+  const { setting, report, options } = loading;
   const engine: Engine = await Engine.load(setting.source, {
     ...withDevice(loading),
     ...led.options,
     onRecovery: (event) => report.recovery(event),
     onRebalance: (event) => report.rebalanced(event),
+    ...balanceOf(options, report),
     onStep: report.step && ((step) => report.step?.(step, engine.status())),
   });
   return engine;
@@ -168,6 +176,7 @@ function reportOver(say: (message: FromRank) => void, reportsSteps: boolean): St
     warnings: tell("warnings"),
     recovery: tell("recovery"),
     rebalanced: tell("rebalanced"),
+    balance: tell("balance"),
     step: reportsSteps ? tell("step") : undefined,
   };
 }

@@ -118,6 +118,7 @@ export const startEngine: StartEngine = async (options, report, part) => {
       rankDevices: opened.places,
       onRecovery: (event) => report.recovery(event),
       onRebalance: (event) => report.rebalanced(event),
+      ...balanceOf(options, report),
       onStep: report.step && ((step) => report.step?.(step, engine.status())),
     });
     reportLoaded(engine, options, report);
@@ -128,6 +129,14 @@ export const startEngine: StartEngine = async (options, report, part) => {
     throw asOptionError(error);
   }
 };
+
+/** Has an engine tell how even the steps of its ranks are, where options ask for it. */
+export function balanceOf(
+  { expertMetrics }: Pick<EngineLaunchOptions, "expertMetrics">,
+  report: StartReport,
+): Pick<EngineOptions, "onExpertBalance"> {
+  return { onExpertBalance: expertMetrics ? (balance) => report.balance(balance) : undefined };
+}
 
 /** What a start says once the model is loaded. */
 export function reportLoaded(

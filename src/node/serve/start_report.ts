@@ -5,6 +5,7 @@
  */
 
 import type { LoadingProgress, RecoveryEvent } from "../../engine/engine_options.ts";
+import type { BalanceReport } from "../../engine/experts/balance_watch.ts";
 import type { RebalanceEvent } from "../../engine/experts/expert_balancer.ts";
 import type { StepReport } from "../../engine/step/step_report.ts";
 import type { EngineStatus } from "../../generation.ts";
@@ -38,6 +39,8 @@ export interface StartReport {
   recovery(event: RecoveryEvent): void;
   /** That experts were moved, or were to be. */
   rebalanced(event: RebalanceEvent): void;
+  /** How even the work of ranks was in a step. */
+  balance(report: BalanceReport): void;
   /** What each step computes, once requests come, and how the engine is after it. */
   readonly step?: ((step: StepReport, status: EngineStatus) => void) | undefined;
   /** The same of a replica, of several. */
@@ -83,6 +86,7 @@ export function lineReport(log: Logger, decodeLogInterval = 40): StartReport {
     warnings: (sentences) => sentences.forEach(warn),
     recovery: (event) => reportRecovery(log, event),
     rebalanced: (event) => line(describeRebalance(event)),
+    balance: (report) => line(describeBalance(report)),
     step: stepLog && ((step, status) => stepLog.step(step, status)),
     ofReplica: (replica) => lineReport(log.ofReplica(replica), decodeLogInterval),
   };
@@ -103,7 +107,21 @@ export function quietReport(output: Output): StartReport {
     warnings: () => {},
     recovery: () => {},
     rebalanced: () => {},
+    balance: () => {},
   };
+}
+
+/** In the names that readers of such logs look for. */
+function describeBalance({ forwardPass, current, choices, ...averages }: BalanceReport): string {
+  const { last10, last100, last1000 } = averages;
+  const last = [
+    ["10", last10],
+    ["100", last100],
+    ["1000", last1000],
+  ] as const;
+  const said = last.map(([steps, mean]) => `last_${steps}_average_balancedness=${mean.toFixed(3)}`);
+  const now = `forward_pass_id=${forwardPass} current_pass_balancedness=${current.toFixed(3)}`;
+  return `[Expert Balancedness] ${now} ${said.join(" ")} gpu_physical_count_sum=${choices}`;
 }
 
 /** A line when a device is lost, one for each try to replace it that fails, one when it is over. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { InvalidRequestError } from "../../errors.ts";
+import { EXPERT_RECORDER_MODES, type ExpertRecorderMode } from "../../expert_record.ts";
 import type { Communicator } from "../communicator.ts";
 import { BALANCE_ALGORITHMS, type BalanceAlgorithm, balanceExperts } from "./balance_experts.ts";
 import { DISPATCH_ALGORITHMS, type DispatchAlgorithm } from "./dispatch_tables.ts";
@@ -39,6 +40,8 @@ export interface ExpertOptions {
   readonly rebalance?: RebalanceOptions | undefined;
   /** Steps of which it is kept how often they chose each expert, while that is recorded. Default 1000. */
   readonly recordedPasses?: number | undefined;
+  /** What is kept of them. Default stat. */
+  readonly recorderMode?: ExpertRecorderMode | undefined;
 }
 
 /** Steps that a record has by default, and at most. */
@@ -69,6 +72,7 @@ export function layoutOf(
   const isAsked = parallelSize !== 1 || redundant !== 0 || location !== "trivial";
   requireName("balance", algorithm, BALANCE_ALGORITHMS);
   requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
+  requireName("recorderMode", options.recorderMode ?? "stat", EXPERT_RECORDER_MODES);
   requireCount("parallelSize", parallelSize, [1, MAX_EXPERT_SLOTS]);
   requireCount("redundant", redundant, [0, MAX_EXPERT_SLOTS]);
   requireCount("nodes", nodes, [1, MAX_EXPERT_SLOTS]);

@@ -92,6 +92,9 @@ export function joinedRecord(records: readonly ExpertRecord[]): ExpertRecord {
   const evenness = records.reduce((sum, one) => sum + (one.balancedness ?? 0) * one.passes, 0);
   const isMeasured = records.some(({ balancedness }) => balancedness !== null);
   return {
+    mode: records[0]!.mode,
+    records: records.flatMap((one) => one.records),
+    placement: records[0]!.placement,
     isRecording: records.some(({ isRecording }) => isRecording),
     passes,
     logicalCount: records[0]!.logicalCount.map((layer, l) =>

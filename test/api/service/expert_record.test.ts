@@ -24,7 +24,7 @@ class CountedEngine extends ScriptedEngine {
   });
 
   step(counts: readonly number[]): void {
-    this.#recorder.taker?.({ layers: [1], counts: Uint32Array.from(counts) });
+    this.#recorder.nextStep({ sequences: [] })?.({ layers: [1], counts: Uint32Array.from(counts) });
   }
 
   async recordExperts(recording: ExpertRecording): Promise<ExpertRecord> {
@@ -93,6 +93,54 @@ test("what steps choose between start and dump is in the file, which a start can
   const placed = placeExperts(location!, SIZES)[1]!;
   // The expert with most has two copies more.
   expect(placed.filter((expert) => expert === 0)).toHaveLength(3);
+});
+
+test("records of steps are files in the names that their readers know", async () => {
+  const placement = [
+    [0, 1],
+    [1, 0],
+  ];
+  const told = { isRecording: true, passes: 1, logicalCount: [], balancedness: 1, placement };
+  const rows = {
+    ...{ forwardMode: "mixed", extendLengths: [1], perRow: 2 },
+    ...{ tokens: Int32Array.of(7, -1), positions: Uint32Array.of(4, 0) },
+    slots: [Int32Array.of(-1, -1, -1, -1), Int32Array.of(1, 0, 0, 1)],
+  } as const;
+  const slotCounts = [Uint32Array.of(0, 0), Uint32Array.of(3, 1)];
+  const records: readonly ExpertRecord[] = [
+    { ...told, mode: "per_pass", records: [{ forwardPass: 5, slotCounts }] },
+    { ...told, mode: "per_token", records: [{ forwardPass: 5, rows }] },
+  ];
+  const read = [];
+  for (const [i, record] of records.entries()) {
+    const engine = Object.assign(new ScriptedEngine(), { recordExperts: async () => record });
+    const name = await new ExpertRecordFiles(engine, join(folder, String(i))).dump();
+    read.push(JSON.parse(readFileSync(join(folder, String(i), name), "utf8")));
+  }
+  const common = { forward_pass_id: 5, rank: 0, gatherer_key: "primary" };
+  const last = { last_physical_to_logical_map: placement };
+  const counts = [
+    [0, 0],
+    [3, 1],
+  ];
+  const fields = {
+    ...{ input_ids: [7, -1], positions: [4, 0], extend_seq_lens: [1], forward_mode: "mixed" },
+    topk_ids_of_layer: [
+      [
+        [-1, -1],
+        [-1, -1],
+      ],
+      [
+        [1, 0],
+        [0, 1],
+      ],
+    ],
+    misc_objects: [],
+  };
+  expect(read).toEqual([
+    { records: [{ ...common, global_physical_count: counts }], ...last },
+    { records: [{ ...common, ...fields }], ...last },
+  ]);
 });
 
 test.each(["start", "stop", "dump"])("%s is refused where nothing records", async (verb) => {

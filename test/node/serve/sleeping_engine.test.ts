@@ -102,7 +102,8 @@ describe("an engine without requests", () => {
 
   test("counts experts where the engine that it wakes does", async () => {
     expect(setUp().engine.recordExperts).toBeUndefined();
-    const record = { isRecording: true, passes: 0, logicalCount: [], balancedness: null };
+    const nothing = { passes: 0, logicalCount: [], balancedness: null, records: [], placement: [] };
+    const record = { mode: "stat", isRecording: true, ...nothing } as const;
     const counting = Object.assign(new ScriptedEngine(), {
       recordExperts: async () => record,
       close: async () => {},

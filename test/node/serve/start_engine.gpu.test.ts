@@ -118,6 +118,8 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
     args: ["--eplb-min-rebalancing-utilization-threshold", "0.5"],
     beside: ["--enable-eplb"],
   },
+  expertRecorderMode: { args: ["--expert-distribution-recorder-mode", "per_token"] },
+  expertMetrics: { args: ["--enable-expert-distribution-metrics"] },
   recordedPasses: { args: ["--expert-distribution-recorder-buffer-size", "7"] },
   epDispatchAlgorithm: { args: ["--ep-dispatch-algorithm", "fake"] },
   randomSeed: { args: ["--random-seed", "7"] },

@@ -42,9 +42,15 @@ test("the cache is drawn as one, nothing shared between replicas", async () => {
 });
 
 test("records of experts are added up, evenness by the steps that it is of", async () => {
+  const told = {
+    mode: "per_pass",
+    isRecording: true,
+    placement: [[0, 1]],
+    records: [{ forwardPass: 4, slotCounts: [Uint32Array.of(1, 2)] }],
+  } as const;
   const records: ExpertRecord[] = [
-    { isRecording: true, passes: 3, logicalCount: [[1, 2]], balancedness: 0.5 },
-    { isRecording: true, passes: 1, logicalCount: [[10, 20]], balancedness: 0.9 },
+    { ...told, passes: 3, logicalCount: [[1, 2]], balancedness: 0.5 },
+    { ...told, passes: 1, logicalCount: [[10, 20]], balancedness: 0.9 },
   ];
   const engines = records.map((record) =>
     Object.assign(new ToldEngine(), { recordExperts: async () => record }),
@@ -52,6 +58,8 @@ test("records of experts are added up, evenness by the steps that it is of", asy
   const joined = await new ReplicatedEngine(engines).recordExperts!("dump");
   expect(joined).toMatchObject({ isRecording: true, passes: 4, logicalCount: [[11, 22]] });
   expect(joined.balancedness).toBeCloseTo(0.6);
+  expect(joined).toMatchObject({ mode: "per_pass", placement: [[0, 1]] });
+  expect(joined.records).toEqual([...told.records, ...told.records]);
 });
 
 describe("a profile", () => {

@@ -23,6 +23,7 @@ export function expertTests(
     enableEplb: async () => {
       const server = await serveWisp([
         ...["--adapter", adapterName(), "--tp", "2", "--ep-num-redundant-experts", "2"],
+        "--enable-expert-distribution-metrics",
         ...["--enable-eplb", "--eplb-rebalance-num-iterations", "4"],
         ...["--eplb-rebalance-layers-per-chunk", "2"],
         ...["--eplb-min-rebalancing-utilization-threshold", "1"],
@@ -30,7 +31,12 @@ export function expertTests(
       const sampling_params = { temperature: 0, max_new_tokens: 20, ignore_eos: true };
       await server.post("/generate", { input_ids: Array(9).fill(9), sampling_params });
       await server.sees(/Experts: \d+ slots changed in .* s, balancedness/);
+      await server.sees(
+        /\[Expert Balancedness\] forward_pass_id=9 current_pass_balancedness=0\.\d/,
+      );
     },
+    // The server of the test above says it.
+    expertMetrics: () => echoed("enable_expert_distribution_metrics", false),
     eplbIterations: () => refusedAtStart("--eplb-rebalance-num-iterations", "0"),
     eplbLayersPerChunk: () => refusedAtStart("--eplb-rebalance-layers-per-chunk", "0"),
     eplbThreshold: () => refusedAtStart("--eplb-min-rebalancing-utilization-threshold", "2"),
