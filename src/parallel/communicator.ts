@@ -27,6 +27,14 @@ export interface Exchange {
   readonly isPatient?: boolean;
 }
 
+/** An exchange in which every rank has bytes of its own for each. */
+export interface ToAll extends Pick<Exchange, "name"> {
+  /** Bytes that this rank has for each. */
+  readonly sends: readonly number[];
+  /** Bytes that each has for this one. */
+  readonly receives: readonly number[];
+}
+
 /** One rank's end of its group. Every rank makes the same calls in the same order, one at a time. */
 export interface Communicator extends RankOf {
   /**
@@ -38,6 +46,16 @@ export interface Communicator extends RankOf {
    * @throws {GroupError} when a rank has left, or has come for something else.
    */
   allGather(part: Uint8Array, into: Uint8Array, exchange: Exchange): Promise<void>;
+  /**
+   * Brings to every rank what each has for it. Both stay as they are given until the promise settles,
+   * and are not the same memory.
+   *
+   * @param part This rank's bytes for all ranks, one behind the other; for itself too.
+   * @param into Gets the bytes of all ranks for this one, one behind the other.
+   * @throws {GroupError} when a rank has left, has come for something else, or has other bytes for
+   * another than that is to have; one that has its own may hear that at its next exchange only.
+   */
+  allToAll(part: Uint8Array, into: Uint8Array, exchange: ToAll): Promise<void>;
   /**
    * Comes to the exchange that the others come to now, whatever they bring, without a part of its own:
    * no rank gets anything, and all may go on to the next. Absent where a lost part ends the group.
@@ -66,9 +84,9 @@ export interface LocalCommunicator extends Communicator {
 
 /** The first rank of a group that never meets: of what ranks allocate and compile alike. */
 export function absentGroup(size: number): Communicator {
-  const allGather = () =>
+  const never = () =>
     Promise.reject(new GroupError("Cannot gather from all ranks: those of this group never meet"));
-  return { rank: 0, size, allGather, abort() {} };
+  return { rank: 0, size, allGather: never, allToAll: never, abort() {} };
 }
 
 /** The group of a model that is on one device: no other rank to talk to. */
@@ -76,6 +94,9 @@ export const ONE_RANK: Communicator = {
   rank: 0,
   size: 1,
   async allGather(part, into) {
+    into.set(part);
+  },
+  async allToAll(part, into) {
     into.set(part);
   },
   abort() {},

@@ -4,12 +4,14 @@
  * @module
  */
 import { GroupError, SpoiledError } from "../errors.ts";
-import type { Exchange, LocalCommunicator } from "./communicator.ts";
+import type { Exchange, LocalCommunicator, ToAll } from "./communicator.ts";
 import {
   type Coming,
   comesTwice,
   described,
+  isToAll,
   problemOf,
+  withOtherBytes,
   withoutPart,
   withoutRank,
 } from "./exchange.ts";
@@ -29,6 +31,7 @@ export function localGroup(size: number): readonly LocalCommunicator[] {
     rank,
     size,
     allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
+    allToAll: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
     spoil: (reason) => meeting.spoil(rank, reason),
     abort: (reason) => meeting.fail(new GroupError(withoutRank(rank, reason))),
     renew: () => meeting.renew(),
@@ -82,7 +85,11 @@ class Meeting {
     if (this.#arrivals.has(rank)) return comesTwice(rank, exchange);
     for (const [other, { coming: others }] of this.#arrivals) {
       if (others === undefined) continue;
-      if (alike(others.exchange, exchange)) return undefined;
+      if (alike(others.exchange, exchange)) {
+        const uneven = unevenness([rank, exchange], [other, others.exchange]);
+        if (uneven !== undefined) return uneven;
+        continue;
+      }
       return `rank ${other} is at ${described(others.exchange)}, rank ${rank} at ${described(exchange)}`;
     }
     return undefined;
@@ -98,17 +105,35 @@ class Meeting {
       return;
     }
     const all = arrivals.map(({ coming }) => coming!);
-    for (const { into } of all) {
+    for (const [rank, { into }] of all.entries()) {
       let at = 0;
-      for (const { part } of all) {
-        into.set(part, at);
-        at += part.length;
+      for (const { part, exchange } of all) {
+        const own = isToAll(exchange) ? partFor(rank, part, exchange) : part;
+        into.set(own, at);
+        at += own.length;
       }
     }
     for (const { resolve } of arrivals) resolve();
   }
 }
 
-function alike(a: Exchange, b: Exchange): boolean {
-  return a.name === b.name && a.counts.every((count, i) => count === b.counts[i]);
+/** What a rank has for another, of what it has for all. */
+function partFor(rank: number, part: Uint8Array, { sends }: ToAll): Uint8Array {
+  const before = sends.slice(0, rank).reduce((sum, count) => sum + count, 0);
+  return part.subarray(before, before + sends[rank]!);
+}
+
+function alike(a: Exchange | ToAll, b: Exchange | ToAll): boolean {
+  if (a.name !== b.name || isToAll(a) !== isToAll(b)) return false;
+  return isToAll(a) || isToAll(b) || a.counts.every((count, i) => count === b.counts[i]);
+}
+
+/** Of two ranks one of which has other bytes for the other than that is to have. */
+function unevenness(
+  [rank, own]: readonly [number, Exchange | ToAll],
+  [other, its]: readonly [number, Exchange | ToAll],
+): string | undefined {
+  if (!isToAll(own) || !isToAll(its)) return undefined;
+  if (own.sends[other] !== its.receives[rank]) return withOtherBytes(rank, other, own);
+  return its.sends[rank] === own.receives[other] ? undefined : withOtherBytes(other, rank, own);
 }

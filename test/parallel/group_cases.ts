@@ -39,7 +39,7 @@ export function groupCases(name: string, runGroup: RunGroup): void {
         counts.flatMap((count, r) => all(count, 10 * round + r + 1)),
       );
       const something = Array.from({ length: size }, (_, rank) => rank + 1);
-      const same = { rounds, nothing: [], something, ragged: 80, agree: "done" };
+      const same = { rounds, nothing: [], something, ragged: 80, toAll: 120, agree: "done" };
       expect(await runGroup("gathers", size)).toEqual(
         Array.from({ length: size }, (_, rank) => ({ place: [rank, size], ...same })),
       );
@@ -60,6 +60,29 @@ export function groupCases(name: string, runGroup: RunGroup): void {
         await runGroup("other large sizes", 3),
         differences([few, '"rows" of 2 + 300000 + 2 bytes', few]),
       );
+    });
+
+    test("ranks that have other bytes for one than that is to have fail, all of them", async () => {
+      const message =
+        'Cannot gather from all ranks: rank 1 has other bytes for rank 2 at "rows" than that is to have';
+      for (const program of ["other bytes for one", "many other bytes for one"] as const) {
+        for (const [rank, outcome] of ((await runGroup(program, 3)) as string[][]).entries()) {
+          // A rank that is not concerned may hear it at its next exchange.
+          if (rank === 2) expect(outcome[0]).toBe(message);
+          expect(["done", message]).toContain(outcome[0]);
+          expect(outcome[1]).toBe(message);
+        }
+      }
+      const each = '"rows" of bytes for each';
+      expectAll(
+        await runGroup("other kind", 3),
+        differences(['"rows" of 1 + 1 + 1 bytes', each, each]),
+      );
+    });
+
+    test("a rank that comes without its part leaves all without, of exchanges for each too", async () => {
+      const told = "Cannot go on with this step: rank 1 has no part of it, it is lost";
+      expect(await runGroup("spoils those for each", 3)).toEqual(all(3, [told, told, 9]));
     });
 
     test("a rank that comes without its part leaves all without, and they go on", async () => {

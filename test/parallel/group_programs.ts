@@ -89,6 +89,72 @@ export async function gatherRagged(
   return rounds;
 }
 
+/**
+ * Rank r has for rank p, in a round, so many bytes: some have nothing for anyone, some nothing for one,
+ * and sizes of every magnitude come up.
+ */
+function raggedCounts(size: number, most: number, random: () => number): number[][] {
+  return Array.from({ length: size }, () => {
+    const isSilent = random() < 0.1;
+    return Array.from({ length: size }, () =>
+      isSilent || random() < 0.3 ? 0 : Math.floor(most ** random()),
+    );
+  });
+}
+
+/** Exchanges in which each rank has other bytes for each, every byte looked at. Gives the rounds. */
+export async function allToAllRagged(
+  { rank, size, allToAll, allocate, release }: Communicator,
+  {
+    rounds,
+    most,
+    seed = 1,
+  }: { readonly rounds: number; readonly most: number; readonly seed?: number },
+): Promise<number> {
+  const random = seeded(seed);
+  const room = size * most;
+  const held = [0, 1].map(() => allocate?.(room) ?? new Uint8Array(room));
+  for (let round = 0; round < rounds; round++) {
+    const counts = raggedCounts(size, most, random);
+    const [sends, receives] = [counts[rank]!, counts.map((of) => of[rank]!)];
+    const bytes = (from: number, to: number) =>
+      bytesOf(round, from * size + to, counts[from]![to]!);
+    const sum = (list: readonly number[]) => list.reduce((all, one) => all + one, 0);
+    // By turns anywhere, and in memory that exchanges use where it is, on either side.
+    const memory = (side: 0 | 1, length: number) =>
+      ((round >> side) & 1) === 0 ? new Uint8Array(length) : held[side]!.subarray(0, length);
+    const part = memory(0, sum(sends));
+    const into = memory(1, sum(receives)).fill(255);
+    let at = 0;
+    for (let to = 0; to < size; to++) {
+      part.set(bytes(rank, to), at);
+      at += sends[to]!;
+    }
+    await allToAll(part, into, { name: `round ${round % 7}`, sends, receives });
+    at = 0;
+    for (let from = 0; from < size; from++) {
+      const got = into.subarray(at, at + receives[from]!);
+      if (Buffer.compare(got, bytes(from, rank)) !== 0) {
+        throw new Error(`Cannot trust round ${round}: bytes of rank ${from} are wrong`);
+      }
+      at += receives[from]!;
+    }
+    if (round % 16 === 0) (globalThis as { gc?: () => void }).gc?.();
+  }
+  for (const one of held) release?.(one);
+  return rounds;
+}
+
+function unevenly(communicator: Communicator, count: number): Promise<string[]> {
+  const { rank, size, allToAll } = communicator;
+  const sends = Array<number>(size).fill(count);
+  const receives = [...sends];
+  if (rank === 1) sends[2] = count + 1;
+  const total = (list: readonly number[]) => list.reduce((all, one) => all + one, 0);
+  const [part, into] = [new Uint8Array(total(sends)), new Uint8Array(total(receives))];
+  return outcomes(communicator, allToAll(part, into, { name: "rows", sends, receives }));
+}
+
 const facts = { model: "a", pageSize: 16, quantized: true };
 const pause = (milliseconds: number) =>
   new Promise<void>((resolve) => setTimeout(resolve, milliseconds));
@@ -114,6 +180,7 @@ export const PROGRAMS = {
       nothing: await gather(communicator, Array(size).fill(0)),
       something: await gather(communicator, Array(size).fill(1)),
       ragged: await gatherRagged(communicator, { rounds: 80, most: 200_000 }),
+      toAll: await allToAllRagged(communicator, { rounds: 120, most: 100_000 }),
       agree: await outcomeOf(agree(communicator, "what they load", facts)),
     };
   },
@@ -137,6 +204,36 @@ export const PROGRAMS = {
     const counts = Array<number>(size).fill(2);
     counts[1] = rank === 1 ? 300_000 : 100;
     return outcomes(communicator, gather(communicator, counts));
+  },
+
+  /** Rank 1 has more for rank 2 than that is to have: few bytes, or so many that they go apart. */
+  "other bytes for one": (communicator) => unevenly(communicator, 30),
+  "many other bytes for one": (communicator) => unevenly(communicator, 30_000),
+
+  /** One gathers, while the others have bytes for each. */
+  async "other kind"(communicator) {
+    const { rank, size, allToAll } = communicator;
+    const counts = Array<number>(size).fill(1);
+    if (rank === 0) return outcomes(communicator, gather(communicator, counts));
+    const exchange = { name: "rows", sends: counts, receives: counts };
+    const coming = allToAll(new Uint8Array(size), new Uint8Array(size), exchange);
+    return outcomes(communicator, coming);
+  },
+
+  /** A rank without its part leaves exchanges of both kinds, and then all meet. */
+  async "spoils those for each"(communicator) {
+    const { rank, size, allToAll } = communicator;
+    const said: unknown[] = [];
+    for (const count of [100, 300_000]) {
+      const counts = Array<number>(size).fill(count);
+      const [part, into] = [0, 1].map(() => new Uint8Array(size * count));
+      const exchange = { name: "rows", sends: counts, receives: counts };
+      const coming =
+        rank === 1 ? communicator.spoil!("it is lost") : allToAll(part!, into!, exchange);
+      said.push(await outcomeOf(coming));
+    }
+    said.push(await allToAllRagged(communicator, { rounds: 9, most: 20_000 }));
+    return said;
   },
 
   /** With few bytes and with many, whichever rank comes first; then all of them meet again. */

@@ -33,6 +33,7 @@ export class LeavingCommunicator {
       allocate,
       release,
       allGather: (part, into, exchange) => group.allGather(part, into, exchange).catch(going),
+      allToAll: (part, into, exchange) => group.allToAll(part, into, exchange).catch(going),
       ...(group.spoil && { spoil: (reason: string) => group.spoil!(reason).catch(going) }),
       abort: (reason) => {
         if (!this.isInOrder) group.abort(reason);

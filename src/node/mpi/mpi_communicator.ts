@@ -6,11 +6,13 @@
  * @module
  */
 import { GroupError, SpoiledError } from "../../errors.ts";
-import type { Communicator, Exchange, RankOf } from "../../parallel/communicator.ts";
+import type { Communicator, Exchange, RankOf, ToAll } from "../../parallel/communicator.ts";
 import {
   comesTwice,
   described,
+  isToAll,
   problemOf,
+  withOtherBytes,
   withoutPart,
   withoutRank,
 } from "../../parallel/exchange.ts";
@@ -50,7 +52,7 @@ interface Form {
 interface Waiting {
   readonly into: Uint8Array;
   /** Absent where this rank has come without its part. */
-  readonly exchange: Exchange | undefined;
+  readonly exchange: Exchange | ToAll | undefined;
   readonly since: number;
   /** When all ranks were seen to have come. */
   movingSince?: number;
@@ -70,6 +72,7 @@ export function mpiCommunicator(
     rank,
     size,
     allGather: (part, into, exchange) => meeting.gather(part, into, exchange),
+    allToAll: (part, into, exchange) => meeting.toAll(part, into, exchange),
     abort: (reason) => meeting.leave(reason),
     spoil: (reason) => meeting.spoil(reason),
     allocate: (bytes) => memory.take(bytes),
@@ -133,6 +136,20 @@ class Meeting {
     return this.#wait(state, { into, exchange });
   }
 
+  toAll(part: Uint8Array, into: Uint8Array, exchange: ToAll): Promise<void> {
+    const problem = this.#problemOf(part, into, exchange);
+    if (problem !== undefined) this.#end(`Cannot gather from all ranks: ${problem}`);
+    if (this.failure !== undefined) return Promise.reject(this.failure);
+    const text = new TextEncoder().encode(described(exchange));
+    const [sends, receives] = [exchange.sends, exchange.receives].map((counts) =>
+      Int32Array.from(counts),
+    );
+    const [own, all] = [[part, sends!] as const, [into, receives!] as const];
+    const state = this.#library.allToAll(text, own, all, SLICE_MICROSECONDS);
+    if (state === STATE.done) return Promise.resolve();
+    return this.#wait(state, { into, exchange });
+  }
+
   spoil(reason: string): Promise<never> {
     if (this.failure !== undefined) return Promise.reject(this.failure);
     const state = this.#library.spoil(reason, SLICE_MICROSECONDS);
@@ -167,11 +184,12 @@ class Meeting {
     this.fail(new GroupError(message));
   }
 
-  #problemOf(part: Uint8Array, into: Uint8Array, exchange: Exchange): string | undefined {
+  #problemOf(part: Uint8Array, into: Uint8Array, exchange: Exchange | ToAll): string | undefined {
     const wrong = problemOf(this.#own, { part, into, exchange });
     if (wrong !== undefined) return wrong;
     if (this.#waiting !== undefined) return comesTwice(this.#own.rank, exchange);
-    if (exchange.counts.every((count) => count <= MOST_BYTES)) return undefined;
+    const counts = isToAll(exchange) ? [...exchange.sends, ...exchange.receives] : exchange.counts;
+    if (counts.every((count) => count <= MOST_BYTES)) return undefined;
     return `${described(exchange)} has a part of more than ${MOST_BYTES} bytes`;
   }
 
@@ -215,7 +233,7 @@ class Meeting {
     if (isMoving) waiting.movingSince ??= now;
     const { since, movingSince = since, into } = waiting;
     const busy = BUSY_MILLISECONDS + (isMoving ? into.length / SLOW_RATE : 0);
-    if (waited > this.deadline && waiting.exchange?.isPatient !== true) {
+    if (waited > this.deadline && !isPatient(waiting.exchange)) {
       this.#end(`Cannot gather from all ranks: ${this.#lateness(waiting.exchange)}`);
     } else if (now - movingSince < busy) {
       setImmediate(this.#look);
@@ -224,7 +242,7 @@ class Meeting {
     }
   }
 
-  #endFor(state: number, exchange: Exchange | undefined): void {
+  #endFor(state: number, exchange: Waiting["exchange"]): void {
     const { rank, isWhole, text } = this.#library.told(state);
     if (state === STATE.left) {
       this.#end(isWhole ? text : withoutRank(rank, text));
@@ -233,7 +251,10 @@ class Meeting {
     this.#end(`Cannot gather from all ranks: ${this.#reasonOf(state, exchange, rank, text)}`);
   }
 
-  #reasonOf(state: number, exchange: Exchange | undefined, rank: number, text: string): string {
+  #reasonOf(state: number, exchange: Waiting["exchange"], rank: number, text: string): string {
+    if (state === STATE.sizes && exchange !== undefined) {
+      return withOtherBytes(rank, this.#own.rank, exchange);
+    }
     if (state === STATE.differs) {
       const own = `rank ${this.#own.rank} at ${nameOf(exchange)}`;
       return `rank ${rank} is at ${text}, ${own}`;
@@ -244,7 +265,7 @@ class Meeting {
     return `MPI has failed between rank ${this.#own.rank} and rank ${rank}`;
   }
 
-  #lateness(exchange: Exchange | undefined): string {
+  #lateness(exchange: Waiting["exchange"]): string {
     const ranks = this.#library.missing();
     const seconds = `${this.deadline / 1000} s`;
     // A rank that has all bytes of the others may wait for them to take its own.
@@ -254,7 +275,11 @@ class Meeting {
   }
 }
 
+function isPatient(exchange: Waiting["exchange"]): boolean {
+  return exchange !== undefined && !isToAll(exchange) && exchange.isPatient === true;
+}
+
 /** As messages name it; a rank without its part does not know which it is. */
-function nameOf(exchange: Exchange | undefined): string {
+function nameOf(exchange: Waiting["exchange"]): string {
   return exchange === undefined ? "an exchange without a part" : described(exchange);
 }

@@ -19,6 +19,8 @@ export const STATE = {
   spoiled: 6,
   /** All ranks have come, and bytes are on their way. */
   moving: 7,
+  /** A rank has more bytes for this one, or fewer, than it is to have. */
+  sizes: 8,
 } as const;
 
 /** Bytes of a text that a rank tells others; longer ones are cut, and compared by a hash too. */
@@ -49,6 +51,18 @@ export interface MpiLibrary {
     part: Uint8Array,
     counts: Int32Array,
     into: Uint8Array,
+    microseconds: number,
+  ): number;
+  /**
+   * The same of an exchange in which every rank has bytes of its own for each.
+   *
+   * @param sends Bytes for each rank, one behind the other in `part`.
+   * @param counts Bytes from each, one behind the other in `into`.
+   */
+  allToAll(
+    text: Uint8Array,
+    [part, sends]: readonly [Uint8Array, Int32Array],
+    [into, counts]: readonly [Uint8Array, Int32Array],
     microseconds: number,
   ): number;
   /**
@@ -115,15 +129,30 @@ function toldBy(failingPeer: Callable, state: number): Told {
   return { rank: out[0]!, isWhole: out[1] === 1, text: told };
 }
 
+/** Those that begin an exchange whose bytes all ranks have. */
+function bindExchanges(
+  declare: (declaration: string) => Callable,
+): Pick<MpiLibrary, "gather" | "allToAll"> {
+  const gather = declare(
+    "int wisp_gather(void *text, int length, void *part, void *counts, void *into, int slice)",
+  );
+  const allToAll = declare(
+    "int wisp_all_to_all(void *text, int length, void *part, void *sends, void *into, void *counts, int slice)",
+  );
+  return {
+    gather: (text, part, counts, into, microseconds) =>
+      gather(text, text.length, part, counts, into, microseconds) as number,
+    allToAll: (text, [part, sends], [into, counts], microseconds) =>
+      allToAll(text, text.length, part, sends, into, counts, microseconds) as number,
+  };
+}
+
 function bind(
   declare: (declaration: string) => Callable,
   view: (address: unknown, bytes: number) => ArrayBuffer,
 ): MpiLibrary {
   const start = declare("int wisp_start()");
   const started = declare("int wisp_started(void *out)");
-  const gather = declare(
-    "int wisp_gather(void *text, int length, void *part, void *counts, void *into, int slice)",
-  );
   const allocate = declare("void *wisp_allocate(size_t bytes)");
   const spoil = declare("int wisp_spoil(void *text, int length, int slice)");
   const poll = declare("int wisp_poll(void *into, int slice)");
@@ -151,8 +180,7 @@ function bind(
       size = out[1]!;
       return { rank: out[0]!, size };
     },
-    gather: (text, part, counts, into, microseconds) =>
-      gather(text, text.length, part, counts, into, microseconds) as number,
+    ...bindExchanges(declare),
     allocate(bytes) {
       const address = allocate(bytes);
       if (address === null) throw new GroupError(`Cannot exchange: no memory for ${bytes} bytes`);

@@ -35,7 +35,9 @@
 enum { TEXT_MOST = 480, INLINE_MOST = 8192, SPINS = 32 };
 enum { HEAD_TAG = 1, LEAVE_TAG = 2, BODY_TAGS = 16, BODY_TAG_COUNT = 4096 };
 /* States that calls return; mpi_library.ts has the same. */
-enum { PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6, MOVING = 7 };
+enum {
+  PENDING = 0, DONE = 1, DIFFERS = 2, LEFT = 3, FAILED = 4, NO_MEMORY = 5, SPOILED = 6, MOVING = 7, SIZES = 8
+};
 
 struct head {
   uint64_t sequence;
@@ -89,6 +91,11 @@ static struct {
   int left;
   /* The first rank that came to this exchange without its part, or -1. */
   int spoiled;
+  /* Of an exchange in which every rank has other bytes for each: how many, and the head for each. */
+  int is_to_all;
+  int32_t *sends;
+  unsigned char *outs;
+  int *out_lengths;
 } now = {.left = -1, .spoiled = -1};
 
 /* What wisp_allocate has given, the newest first. */
@@ -209,7 +216,11 @@ int wisp_started(int32_t *out) {
   now.indices = malloc(5 * mpi.size * sizeof(int));
   now.counts = malloc(mpi.size * sizeof(int32_t));
   now.places = malloc(mpi.size * sizeof(size_t));
-  if (!now.peers || !now.requests || !now.statuses || !now.indices || !now.counts || !now.places)
+  now.sends = malloc(mpi.size * sizeof(int32_t));
+  now.outs = malloc((size_t)mpi.size * HEAD_MOST);
+  now.out_lengths = malloc(mpi.size * sizeof(int));
+  if (!now.peers || !now.requests || !now.statuses || !now.indices || !now.counts || !now.places ||
+      !now.sends || !now.outs || !now.out_lengths)
     return -1;
   for (int i = 0; i < 5 * mpi.size; i++) now.requests[i] = MPI_REQUEST_NULL;
   for (int peer = 0; peer < mpi.size; peer++) {
@@ -298,6 +309,13 @@ static int take_unread(int peer, uint32_t length) {
   return error == MPI_SUCCESS ? PENDING : fails(peer, FAILED);
 }
 
+/* Whether a peer has as many bytes for this rank as it is to have. */
+static int brings(int peer, int behind) {
+  int32_t count = now.counts[peer];
+  uint32_t body = head_of(peer).body;
+  return count > INLINE_MOST ? body == (uint32_t)count : body == 0 && behind == count;
+}
+
 static int take_head(int peer, const MPI_Status *status) {
   int length = 0;
   MPI_Get_count(status, MPI_BYTE, &length);
@@ -308,6 +326,7 @@ static int take_head(int peer, const MPI_Status *status) {
   if (head.spoils && head.sequence == now.sequence) return take_nothing(peer);
   if (now.spoiled == mpi.rank && head.sequence == now.sequence) return take_unread(peer, head.body);
   if (!agrees(peer)) return fails(peer, DIFFERS);
+  if (now.is_to_all && !brings(peer, length - (int)begin)) return fails(peer, SIZES);
   if (now.counts[peer] > INLINE_MOST) return now.peers[peer].body_failed ? fails(peer, FAILED) : PENDING;
   if (begin + now.counts[peer] != (size_t)length) return fails(peer, FAILED);
   memcpy(now.target + now.places[peer], now.peers[peer].in + begin, now.counts[peer]);
@@ -360,6 +379,11 @@ static int moves(void) {
 /* Brings what all ranks have to the caller; many own bytes are where they were sent from. */
 static void deliver(unsigned char *into) {
   if (now.target != now.receive) return;
+  if (now.is_to_all) {
+    int end = mpi.size - 1;
+    memcpy(into, now.receive, now.places[end] + now.counts[end]);
+    return;
+  }
   int rank = mpi.rank, last = mpi.size - 1;
   size_t own = now.places[rank], behind = own + now.counts[rank];
   if (now.counts[rank] <= INLINE_MOST) {
@@ -427,6 +451,38 @@ static int begin(size_t own) {
   return error == MPI_SUCCESS ? PENDING : fails(rank, FAILED);
 }
 
+/* The same where every peer is to bring, and gets, bytes of its own. */
+static int begin_to_all(void) {
+  int rank = mpi.rank, size = mpi.size, error = MPI_SUCCESS;
+  MPI_Request *heads = now.requests, *sent = heads + size, *bodies = sent + size,
+              *sent_bodies = bodies + size;
+  now.active = 1;
+  for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
+    int peer = (rank + step) % size;
+    error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
+    if (error == MPI_SUCCESS && now.counts[peer] > INLINE_MOST)
+      error = MPI_Irecv(now.target + now.places[peer], now.counts[peer], MPI_BYTE, peer, body_tag(),
+                        mpi.comm, &bodies[peer]);
+  }
+  size_t place = 0;
+  const unsigned char *own = now.source;
+  for (int peer = 0; peer < rank; peer++) place += now.sends[peer];
+  for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
+    int before = (rank + step - 1) % size, peer = (rank + step) % size;
+    place = peer == 0 ? 0 : place + now.sends[before];
+    int32_t count = now.sends[peer];
+    unsigned char *out = now.outs + (size_t)peer * HEAD_MOST;
+    if (count <= INLINE_MOST) {
+      memcpy(out + now.out_lengths[peer], own + place, count);
+      now.out_lengths[peer] += count;
+    }
+    error = MPI_Isend(out, now.out_lengths[peer], MPI_BYTE, peer, HEAD_TAG, mpi.comm, &sent[peer]);
+    if (error == MPI_SUCCESS && count > INLINE_MOST)
+      error = MPI_Isend(own + place, count, MPI_BYTE, peer, body_tag(), mpi.comm, &sent_bodies[peer]);
+  }
+  return error == MPI_SUCCESS ? PENDING : fails(rank, FAILED);
+}
+
 static void expect(int peer, size_t place, int32_t count) {
   struct peer *other = &now.peers[peer];
   now.counts[peer] = count;
@@ -445,6 +501,7 @@ int wisp_spoil(const unsigned char *text, int text_length, int slice) {
   if (now.left >= 0) return fails(now.left, LEFT);
   for (int peer = 0; peer < mpi.size; peer++) expect(peer, 0, 0);
   now.spoiled = mpi.rank;
+  now.is_to_all = 0;
   now.sequence++;
   now.out_length = head_into(now.out, text, text_length, (struct head){.spoils = 1});
   memcpy(now.peers[mpi.rank].in, now.out, now.out_length);
@@ -463,6 +520,7 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
     total += counts[peer];
   }
   now.spoiled = -1;
+  now.is_to_all = 0;
   size_t own = counts[rank];
   int is_direct = is_allocated(into, total), is_sent_direct = is_allocated(part, own);
   if (!is_direct && !has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
@@ -486,6 +544,42 @@ int wisp_gather(const unsigned char *text, int text_length, const unsigned char 
     now.source = now.send;
   }
   int state = begin(own);
+  return state == PENDING ? wisp_poll(into, slice) : state;
+}
+
+/*
+ * Begins an exchange in which every rank has bytes of its own for each other, `sends` of them, and gets
+ * `counts` of each; both are in the order of ranks, one behind the other. See wisp_poll.
+ */
+int wisp_all_to_all(const unsigned char *text, int text_length, const unsigned char *part,
+                    const int32_t *sends, unsigned char *into, const int32_t *counts, int slice) {
+  int rank = mpi.rank, size = mpi.size;
+  size_t total = 0, sent = 0, own = 0;
+  if (now.left >= 0) return fails(now.left, LEFT);
+  for (int peer = 0; peer < size; peer++) {
+    expect(peer, total, counts[peer]);
+    total += counts[peer];
+    if (peer == rank) own = sent;
+    sent += sends[peer];
+    now.sends[peer] = sends[peer];
+  }
+  now.spoiled = -1;
+  now.is_to_all = 1;
+  int is_direct = is_allocated(into, total), is_sent_direct = is_allocated(part, sent);
+  if (!is_direct && !has_room(&now.receive, &now.receive_room, total)) return NO_MEMORY;
+  if (!is_sent_direct && !has_room(&now.send, &now.send_room, sent)) return NO_MEMORY;
+  now.target = is_direct ? into : now.receive;
+  if (!is_sent_direct) memcpy(now.send, part, sent);
+  now.source = is_sent_direct ? part : now.send;
+  memcpy(now.target + now.places[rank], now.source + own, counts[rank]);
+  now.sequence++;
+  now.out_length = head_into(now.out, text, text_length, (struct head){0});
+  for (int peer = 0; peer < size; peer++) {
+    uint32_t body = sends[peer] > INLINE_MOST ? sends[peer] : 0;
+    now.out_lengths[peer] =
+        head_into(now.outs + (size_t)peer * HEAD_MOST, text, text_length, (struct head){.body = body});
+  }
+  int state = begin_to_all();
   return state == PENDING ? wisp_poll(into, slice) : state;
 }
 

@@ -102,7 +102,8 @@ test("records of steps are files in the names that their readers know", async ()
   ];
   const told = { isRecording: true, passes: 1, logicalCount: [], balancedness: 1, placement };
   const rows = {
-    ...{ forwardMode: "mixed", extendLengths: [1], perRow: 2 },
+    forwardMode: "mixed",
+    ...{ extendLengths: [1], perRow: 2 },
     ...{ tokens: Int32Array.of(7, -1), positions: Uint32Array.of(4, 0) },
     slots: [Int32Array.of(-1, -1, -1, -1), Int32Array.of(1, 0, 0, 1)],
   } as const;
