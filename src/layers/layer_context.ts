@@ -7,6 +7,7 @@ import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
 import type { DeviceMemory } from "../gpu/memory.ts";
 import type { Communicator } from "../parallel/communicator.ts";
 import type { ExpertLayout } from "../parallel/experts/expert_layout.ts";
+import type { AllToAllMode } from "../parallel/experts/expert_options.ts";
 import type { AttentionBackends } from "./attention/attention_backend.ts";
 import type { UnsharedParts } from "./ranks/unshared.ts";
 import type { MatrixFormats } from "./weights/matrix_format.ts";
@@ -28,6 +29,8 @@ export interface LayerContext {
   readonly communicator: Communicator;
   /** How routed experts lie on the ranks. Default: a slot each, shared out where that is even. */
   readonly expertLayout?: ExpertLayout | undefined;
+  /** In which steps each rank adds up rows of its own, for all. Default: every rank adds up all rows. */
+  readonly allToAll?: AllToAllMode | undefined;
   /** Whether steps can keep which slots their rows choose. Default: only how many choose each expert. */
   readonly keepsChoices?: boolean | undefined;
   /** Takes note of what ranks cannot share. */

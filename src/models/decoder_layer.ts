@@ -16,12 +16,21 @@ import type { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { Moe } from "../layers/moe/moe.ts";
 import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
+import { RowReturn } from "../layers/ranks/row_return.ts";
 import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
 import { ExpertLayout } from "../parallel/experts/expert_layout.ts";
 import type { DecoderForms } from "./decoder_launches.ts";
-import { compileNorm, type DecoderRows, type Pending, residualOf } from "./decoder_rows.ts";
+import {
+  compileNorm,
+  compileSum,
+  type DecoderRows,
+  type NormPlace,
+  type Pending,
+  type RowShape,
+  residualOf,
+} from "./decoder_rows.ts";
 import type { AttendLayer, DecoderShape } from "./decoder_shape.ts";
 import type { LayerTensors, ModelOptions } from "./model_options.ts";
 
@@ -127,7 +136,9 @@ export function compileLayer(
   plan.tap(`${name}.after_attn`, hidden);
   const residual = next && residualOf(rows, next, forms);
   if ("experts" in feedForward) {
-    return compileExperts(plan, feedForward.experts, { ...moe!, residual }, name);
+    // Any norm's weight: its rows are not read.
+    const norm = { shape, rows, weight: feedForwardNorm };
+    return compileExperts(plan, feedForward.experts, { ...moe!, residual }, { name, norm });
   }
   return { addend, isAdded: feedForward.dense.compile(plan, { ...dense, residual }) };
 }
@@ -183,14 +194,27 @@ function compileExperts(
   plan: Plan<Step>,
   experts: Moe,
   binding: MoeBinding,
-  name: string,
+  {
+    name,
+    norm,
+  }: {
+    readonly name: string;
+    readonly norm: Pick<NormPlace, "rows" | "weight"> & { readonly shape: RowShape };
+  },
 ): Pending {
   const isAdded = experts.compile(plan, binding);
-  const { routerLogits, experts: chosen, weights, output: y } = binding.scratch;
+  const { scratch, exchange } = binding;
+  const { routerLogits, experts: chosen, weights, output: y } = scratch;
   plan.tap(`${name}.router_logits`, routerLogits);
   plan.tap(`${name}.experts`, chosen);
   plan.tap(`${name}.expert_weights`, weights);
-  return { addend: { kind: "combine", y, weights, slots: experts.slots }, isAdded };
+  const addend: Addend = { kind: "combine", y, weights, slots: experts.slots };
+  const returns = experts.isShared ? exchange?.returns : undefined;
+  if (returns === undefined) return { addend, isAdded };
+  // Of rows that are another rank's, what is added here is overwritten by what that sends.
+  compileSum(plan, norm.shape, { ...norm, addend });
+  returns.compile(plan, experts.name);
+  return { addend: undefined, isAdded };
 }
 
 function moeBinding(
@@ -210,8 +234,10 @@ function moeBinding(
   const meeting = { device, memory, communicator, maxPairs, experts, output, stride };
   // A draft module's experts may be shared out where the others are not.
   const isShared = layout.isShared || ExpertLayout.plain(communicator, shape.routed).isShared;
-  const exchange = isShared ? new SlotExchange(meeting) : undefined;
-  return { ...rows, scratch, exchange };
+  if (!isShared) return { ...rows, scratch, exchange: undefined };
+  const { allToAll: mode } = options;
+  const returns = mode && new RowReturn({ ...meeting, mode, maxRows, hidden: rows.hidden });
+  return { ...rows, scratch, exchange: new SlotExchange({ ...meeting, returns }) };
 }
 
 function denseBinding(

@@ -40,8 +40,18 @@ export interface DecoderRows extends BlockRows {
 
 /** What a block has made, and in which steps it has added that itself. */
 export interface Pending {
-  readonly addend: Addend;
+  /** Undefined where it is in the residual stream in every step, which no norm has read yet. */
+  readonly addend: Addend | undefined;
   readonly isAdded: AddsRows;
+}
+
+/** Where a norm stands. */
+export interface NormPlace {
+  readonly rows: DecoderRows;
+  readonly weight: VectorWeight;
+  /** Without an addend where a step has added it, or there is none. */
+  readonly pending: (Pick<Pending, "isAdded"> & Partial<Pending>) | undefined;
+  readonly forms: DecoderForms;
 }
 
 /** @param options `rounding`: how the inputs of quantized linears are, where they are. */
@@ -94,13 +104,7 @@ export function residualOf(
 export function compileNorm(
   plan: Plan<Step>,
   { hiddenSize: cols, normEps: eps }: RowShape,
-  norm: {
-    readonly rows: DecoderRows;
-    readonly weight: VectorWeight;
-    /** Without an addend where a step has added it, or there is none. */
-    readonly pending: (Pick<Pending, "isAdded"> & Partial<Pending>) | undefined;
-    readonly forms: DecoderForms;
-  },
+  norm: NormPlace,
 ): void {
   const { recorder } = plan;
   const { rows, weight, pending, forms } = norm;
@@ -124,6 +128,18 @@ export function compileNorm(
       return (step) => round(step.rows);
     },
   });
+}
+
+/** Adds it to the residual stream and nothing else that is read: the bits of a norm that does. */
+export function compileSum(
+  plan: Plan<Step>,
+  { hiddenSize: cols, normEps: eps }: RowShape,
+  { rows, weight, addend }: Pick<NormPlace, "rows" | "weight"> & { readonly addend: Addend },
+): void {
+  const { hidden: x, hiddenStride: stride, normedRows: normed } = rows;
+  const shape = { x, weight: weight.tensor, normed, cols, stride, eps };
+  const add = addNorm(plan.recorder, { ...shape, addend });
+  plan.add((step) => add(step.rows));
 }
 
 /**

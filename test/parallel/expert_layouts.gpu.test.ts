@@ -36,6 +36,9 @@ const LAYOUTS: readonly (readonly [number, ExpertOptions])[] = [
   [2, { redundant: 4, dispatch: "dynamic" }],
   [2, { redundant: 4, location: MAP, dispatch: "static" }],
   [4, { redundant: 4, location: COUNTS, parallelSize: 4 }],
+  [2, { redundant: 4, location: MAP, allToAll: "normal" }],
+  [4, { redundant: 4, location: COUNTS, allToAll: "auto", dispatch: "dynamic" }],
+  [4, { allToAll: "low_latency" }],
   // Twelve slots in two parts, of which eight ranks have one each four times.
   [8, { redundant: 4, parallelSize: 2, location: COUNTS, dispatch: "dynamic" }],
 ];
@@ -43,7 +46,7 @@ const LAYOUTS: readonly (readonly [number, ExpertOptions])[] = [
 describe.skipIf(smallestCaseOnly)(
   "experts that lie otherwise on ranks give the bits of one",
   () => {
-    const layouts = fullTest ? LAYOUTS : LAYOUTS.filter((_, i) => [0, 3].includes(i));
+    const layouts = fullTest ? LAYOUTS : LAYOUTS.filter((_, i) => [0, 3, 5, 6].includes(i));
 
     test.each(layouts)("DeepSeek in FP8, %i ranks, %j", async (size, experts) => {
       const source = randomDeepseek({ config: DEEPSEEK, dtype: "FP8" });

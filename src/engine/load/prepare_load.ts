@@ -167,9 +167,10 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
 function expertContext(
   { facts: { experts }, shape: { layers } }: ModelDefinition,
   { experts: asked, communicator = ONE_RANK }: LoadOptions,
-): Pick<CreateOptions, "expertLayout" | "keepsChoices"> {
+): Pick<CreateOptions, "expertLayout" | "keepsChoices" | "allToAll"> {
   return {
     expertLayout: layoutOf(asked, experts && { ...experts, layers }, communicator),
+    allToAll: asked?.allToAll,
     keepsChoices: (asked?.recorderMode ?? "stat") !== "stat",
   };
 }

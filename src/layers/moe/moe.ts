@@ -113,6 +113,16 @@ export class Moe {
     ];
   }
 
+  /** Prefix of its tensors. */
+  get name(): string {
+    return this.#parts.name;
+  }
+
+  /** Whether no rank has all of its experts. */
+  get isShared(): boolean {
+    return this.#layout.isShared;
+  }
+
   /**
    * Adds four launches, five with many rows; one more where a rounding has a launch of its own.
    * With several ranks the slots are exchanged.

@@ -36,6 +36,11 @@ export interface ExpertOptions {
    * nothing: to measure what a perfect balance would give. Default static.
    */
   readonly dispatch?: DispatchAlgorithm | undefined;
+  /**
+   * How what experts made of rows gets to the ranks that add it up: experts are shared out over all
+   * ranks then. Default: every rank gets all of it, and adds it up.
+   */
+  readonly allToAll?: AllToAllMode | undefined;
   /** When experts move while the engine serves, to even out what ranks have to do. Default: never. */
   readonly rebalance?: RebalanceOptions | undefined;
   /** Steps of which it is kept how often they chose each expert, while that is recorded. Default 1000. */
@@ -43,6 +48,19 @@ export interface ExpertOptions {
   /** What is kept of them. Default stat. */
   readonly recorderMode?: ExpertRecorderMode | undefined;
 }
+
+/**
+ * In which steps what experts made of a row goes to one rank, which adds it up for all; in others every
+ * rank gets it, in one exchange in place of two.
+ *
+ * | value | steps |
+ * |---|---|
+ * | auto | those with rows of prompts |
+ * | normal | all |
+ * | low_latency | none |
+ */
+export const ALL_TO_ALL_MODES = ["auto", "normal", "low_latency"] as const;
+export type AllToAllMode = (typeof ALL_TO_ALL_MODES)[number];
 
 /** Steps that a record has by default, and at most. */
 export const RECORDED_PASSES = 1000;
@@ -67,8 +85,9 @@ export function layoutOf(
   model: RoutedExperts | undefined,
   { size: ranks }: Pick<Communicator, "size">,
 ): ExpertLayout | undefined {
-  const { parallelSize = 1, redundant = 0, location = "trivial", dispatch = "static" } = options;
+  const { redundant = 0, location = "trivial", dispatch = "static", allToAll } = options;
   const { balance: algorithm = "auto", nodes = 1 } = options;
+  const parallelSize = requireAllToAll(options, ranks);
   const isAsked = parallelSize !== 1 || redundant !== 0 || location !== "trivial";
   requireName("balance", algorithm, BALANCE_ALGORITHMS);
   requireName("dispatch", dispatch, DISPATCH_ALGORITHMS);
@@ -82,8 +101,9 @@ export function layoutOf(
     MAX_RECORDED_PASSES,
   ]);
   if (model === undefined) {
-    if (!isAsked && dispatch !== "fake") return undefined;
-    throw refusal("parallelSize", "the model has none", "lay experts out");
+    if (!isAsked && allToAll === undefined && dispatch !== "fake") return undefined;
+    const field = allToAll === undefined ? "parallelSize" : "allToAll";
+    throw refusal(field, "the model has none", "lay experts out");
   }
   const { layers, routed: experts, groups } = model;
   const slots = experts + redundant;
@@ -121,6 +141,15 @@ export function layoutOf(
 
 /** Machines of runs of slots: one where some machine has no run of its own. */
 export const nodesOf = (runs: number, nodes: number): number => (runs % nodes === 0 ? nodes : 1);
+
+/** @returns Parts that experts are cut in at least. */
+function requireAllToAll({ allToAll, parallelSize }: ExpertOptions, ranks: number): number {
+  if (allToAll === undefined) return parallelSize ?? 1;
+  requireName("allToAll", allToAll, ALL_TO_ALL_MODES);
+  if (parallelSize === undefined || parallelSize === 1 || parallelSize === ranks) return ranks;
+  const state = `with experts.allToAll each of the ${ranks} ranks has a part`;
+  throw refusal("parallelSize", state, `use experts.parallelSize ${parallelSize}`);
+}
 
 function requireRebalance({ everySteps, layersAtOnce = 1, minBalancedness }: RebalanceOptions) {
   requireCount("rebalance.everySteps", everySteps, [1, MAX_RECORDED_PASSES]);
