@@ -105,6 +105,7 @@ const HAS_EXPERTS = [false, true, true, true, true];
 /** Copies, and experts that move a few layers at a time. */
 const MOVING = {
   redundant: 2,
+  allToAll: "auto",
   rebalance: { everySteps: 3, layersAtOnce: 2, minBalancedness: 1 },
 } as const;
 const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [

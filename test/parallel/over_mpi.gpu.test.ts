@@ -106,9 +106,10 @@ const TREES = {
 const CROWDED = { maxTotalTokens: 128, contextLength: 124, scheduleConservativeness: 0 } as const;
 
 const REBALANCED = { everySteps: 5, minBalancedness: 1 } as const;
-/** Four experts have copies; every so often they move, a few layers in front of a step. */
+/** Four experts have copies, each row is added up by one rank, and every so often experts move, a few layers in front of a step. */
 const MOVING = {
   redundant: 4,
+  allToAll: "normal",
   rebalance: { ...REBALANCED, layersAtOnce: 3 },
 } as const;
 

@@ -19,7 +19,16 @@ const READ: ReadonlySet<string> = new Set([
 const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
   [
     "SVC_HACK_DEEPEP_",
-    "experts are not exchanged over a network, so no part of the device is set aside for that",
+    "experts' results are exchanged by the processor, so no part of a device is set aside for that",
+  ],
+  [
+    "SGLANG_DEEPEP_",
+    "exchanges have room for all rows of a step; --deepep-mode chooses between their forms",
+  ],
+  ["SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR", "use --expert-distribution-recorder-dir"],
+  [
+    "SGLANG_EXPERT_LOCATION_UPDATER_",
+    "nothing is written behind experts that move; ranks compare what they draw after every step",
   ],
   ["SVC_", "it is not known; use the options of --help"],
   ["NCCL_IB_", "ranks send through UCX, whose own variables say this: ucx_info -c lists them"],

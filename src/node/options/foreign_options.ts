@@ -157,6 +157,7 @@ const FOREIGN_OPTIONS: readonly ForeignOption[] = [
     names: ["--pipeline-parallel-size", "--pp-size", "--disable-custom-all-reduce"],
     instead: ONE_DEVICE,
   },
+  { names: ["--enable-deepep-moe"], instead: "use --moe-a2a-backend deepep" },
   {
     names: ["--enable-expert-parallel", "--enable-ep-moe"],
     instead: "ranks have whole experts anyway; use --ep-size, as many as --tp-size",

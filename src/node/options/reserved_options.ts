@@ -63,21 +63,10 @@ export const RESERVED_OPTIONS = reserved({
     kind: "strings",
     help: "network devices for the transfer of pages",
   },
-  moeA2aBackend: {
-    flags: ["--moe-a2a-backend"],
-    kind: "string",
-    neutral: ["none"],
-    help: "how experts on other ranks are reached",
-  },
   moeDenseTpSize: {
     flags: ["--moe-dense-tp-size"],
     kind: "integer",
     neutral: [1],
     help: "ranks that split dense layers",
-  },
-  deepepConfig: {
-    flags: ["--deepep-config"],
-    kind: "string",
-    help: "tuning of the expert exchange",
   },
 });

@@ -17,10 +17,12 @@ import {
 } from "../../parallel/experts/expert_options.ts";
 import { REBALANCE_STEPS } from "../../parallel/experts/rebalance_options.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
+import { ALL_TO_ALL_OPTIONS, allToAllMode, allToAllWarnings } from "./all_to_all_options.ts";
 
 const GROUP = "Experts";
 
 export const EXPERT_OPTIONS = {
+  ...ALL_TO_ALL_OPTIONS,
   epSize: {
     flags: ["--ep-size", "--ep", "--expert-parallel-size"],
     kind: "integer",
@@ -154,16 +156,21 @@ export const EXPERT_RECORD_OPTIONS = {
   },
 } as const satisfies OptionTable;
 
+interface WithRanks {
+  readonly tpSize: number;
+}
+
 /**
  * What the options are to an engine.
  *
  * @throws {OptionError} when a location cannot be read.
  */
 export async function expertOptions(
-  options: OptionValues<typeof EXPERT_OPTIONS>,
+  options: OptionValues<typeof EXPERT_OPTIONS> & Partial<WithRanks>,
 ): Promise<ExpertOptions> {
   return {
     parallelSize: options.epSize,
+    allToAll: allToAllMode({ ...options, tpSize: options.tpSize ?? 1 }),
     redundant: options.epNumRedundantExperts,
     location: await readLocation(options.initExpertLocation),
     balance: options.eplbAlgorithm,
@@ -183,9 +190,12 @@ export async function expertOptions(
 /** A warning for a server whose answers are of no use. */
 export function expertWarnings({
   epDispatchAlgorithm,
-}: Pick<OptionValues<typeof EXPERT_OPTIONS>, "epDispatchAlgorithm">): readonly string[] {
-  if (epDispatchAlgorithm !== "fake") return [];
+  ...options
+}: OptionValues<typeof EXPERT_OPTIONS> & WithRanks): readonly string[] {
+  const exchanges = allToAllWarnings(options);
+  if (epDispatchAlgorithm !== "fake") return exchanges;
   return [
+    ...exchanges,
     "--ep-dispatch-algorithm fake makes up which experts are chosen: all answers are nonsense, and " +
       "only their speed means anything",
   ];

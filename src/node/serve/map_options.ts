@@ -22,6 +22,7 @@ import {
   type EngineLaunchOptions,
 } from "../options/options.ts";
 import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
+import { allToAllSentence } from "../ranks/all_to_all_options.ts";
 import { expertOptions, expertWarnings } from "../ranks/expert_options.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerImageService } from "../worker_image_service.ts";
@@ -53,6 +54,8 @@ export async function chooseForModel(
   const { sentences, chunkedPrefix, ...backends } = chooseAttention(options);
   report.attention(sentences);
   report.warnings(expertWarnings(options));
+  const sentence = allToAllSentence(options);
+  if (sentence !== undefined) report.sizes([sentence]);
   return { cacheDtype, tunedKernels: tuned, chunkedPrefix, backends };
 }
 

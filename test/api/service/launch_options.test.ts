@@ -64,9 +64,7 @@ describe("options whose capability is missing are refused and named", () => {
     [["--enable-dp-attention"]],
     [["--enable-dp-lm-head"]],
     [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
-    [["--moe-a2a-backend", "deepep"]],
     [["--moe-dense-tp-size", "2"]],
-    [["--deepep-config", "deepep.json"]],
   ])("%j", (args) => {
     const [flag] = args as [string];
     const row = Object.values<{ readonly flags: readonly string[] }>(LAUNCH_OPTIONS).find(

@@ -43,7 +43,10 @@ async function answersOf(options: Partial<LoadOptions>): Promise<unknown[]> {
 
 describe("experts that move while answers are made", () => {
   const cases: readonly (readonly [string, Partial<LoadOptions>])[] = [
-    ["copies, all layers at once", { experts: { redundant: 4, rebalance: REBALANCE } }],
+    [
+      "copies, all layers at once, a rank for each row",
+      { experts: { redundant: 4, allToAll: "normal", rebalance: REBALANCE } },
+    ],
     [
       "no copies, a layer at a time, any slot",
       { experts: { dispatch: "dynamic", rebalance: { ...REBALANCE, layersAtOnce: 1 } } },

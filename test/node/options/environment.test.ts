@@ -2,8 +2,11 @@ import { expect, test } from "vitest";
 import { environmentWarnings } from "../../../src/node/options/environment.ts";
 
 test.each([
-  ["SVC_HACK_DEEPEP_NUM_SMS", "experts are not exchanged over a network"],
-  ["SVC_HACK_DEEPEP_NEW_MODE", "experts are not exchanged over a network"],
+  ["SVC_HACK_DEEPEP_NUM_SMS", "results are exchanged by the processor"],
+  ["SVC_HACK_DEEPEP_NEW_MODE", "results are exchanged by the processor"],
+  ["SGLANG_DEEPEP_NUM_MAX_DISPATCH_TOKENS_PER_RANK", "--deepep-mode chooses between their forms"],
+  ["SGLANG_EXPERT_DISTRIBUTION_RECORDER_DIR", "use --expert-distribution-recorder-dir"],
+  ["SGLANG_EXPERT_LOCATION_UPDATER_CANARY", "ranks compare what they draw"],
   ["SVC_SET_CPU_AFFINITY", "it is for ranks that are processes, as --nnodes makes them"],
   ["SVC_SOMETHING_NEW", "it is not known"],
   ["NCCL_IB_HCA", "it is for ranks that are processes"],

@@ -35,6 +35,7 @@ type Elsewhere =
   | "baseGpuId"
   | "gpuIdStep"
   | "enableTorchCompile"
+  | "deepepConfig"
   | "quantizationReport";
 
 interface Row {
@@ -119,6 +120,11 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
     beside: ["--enable-eplb"],
   },
   expertRecorderMode: { args: ["--expert-distribution-recorder-mode", "per_token"] },
+  moeA2aBackend: { args: ["--moe-a2a-backend", "deepep"] },
+  deepepMode: {
+    args: ["--deepep-mode", "low_latency"],
+    beside: ["--moe-a2a-backend", "deepep"],
+  },
   expertMetrics: { args: ["--enable-expert-distribution-metrics"] },
   recordedPasses: { args: ["--expert-distribution-recorder-buffer-size", "7"] },
   epDispatchAlgorithm: { args: ["--ep-dispatch-algorithm", "fake"] },

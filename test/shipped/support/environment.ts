@@ -140,7 +140,7 @@ export const VARIABLES: Readonly<Record<string, VariableCheck>> = {
   },
   SVC_SET_CPU_AFFINITY: warns("SVC_SET_CPU_AFFINITY", /ranks that are processes/),
   NCCL_IB_HCA: warns("NCCL_IB_HCA", /ranks that are processes/),
-  "SVC_*": warns("SVC_HACK_DEEPEP_NUM_SMS", /not exchanged over a network/),
+  "SVC_*": warns("SVC_HACK_DEEPEP_NUM_SMS", /exchanged by the processor/),
   "NCCL_IB_*": warns("NCCL_IB_TC", /through UCX/),
   "NVSHMEM_*": warns("NVSHMEM_IB_ENABLE_IBGDA", /through MPI/),
   MESA_SHADER_CACHE_DIR: async (folder) => {

@@ -48,6 +48,9 @@ export function expertTests(
     },
     expertRecorderDir: () => echoed("expert_distribution_recorder_dir", expect.any(String)),
     recordedPasses: () => echoed("expert_distribution_recorder_buffer_size", 5),
+    moeA2aBackend: () => echoed("moe_a2a_backend", "deepep"),
+    deepepMode: () => echoed("deepep_mode", "normal"),
+    deepepConfig: () => refusedAtStart("--moe-a2a-backend", "deepep", "--deepep-config", "[]"),
     epDispatchAlgorithm: () => echoed("ep_dispatch_algorithm", "dynamic"),
   };
 }

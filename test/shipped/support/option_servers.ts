@@ -68,6 +68,7 @@ export function secondArguments(): readonly string[] {
     ["--disaggregation-waiting-timeout", "8", "--disaggregation-heartbeat-interval", "9"],
     ["--num-reserved-decode-tokens", "10", "--disaggregation-key", "GROUP"],
     ["--ep-size", "2", "--ep-num-redundant-experts", "4", "--ep-dispatch-algorithm", "dynamic"],
+    ["--moe-a2a-backend", "deepep", "--deepep-mode", "normal", "--deepep-config", "{}"],
     ["--init-expert-location", location, "--eplb-algorithm", "deepseek_hierarchical"],
     ["--expert-distribution-recorder-mode", "stat"],
     ["--expert-distribution-recorder-dir", scratch("experts")],
@@ -76,7 +77,7 @@ export function secondArguments(): readonly string[] {
     // What servers of one device do anyway.
     ["--dp", "1", "--load-balance-method", "shortest_queue"],
     ["--disaggregation-mode", "null"],
-    ["--moe-a2a-backend", "none", "--moe-dense-tp-size", "1"],
+    ["--moe-dense-tp-size", "1"],
   ];
   return [...shared(), ...rest.flat()];
 }

@@ -69,5 +69,10 @@ function counting(communicator: Communicator, exchanged: RankSession["exchanged"
       exchanged.bytes += part.length;
       return communicator.allGather(part, into, exchange);
     },
+    allToAll(part, into, exchange) {
+      exchanged.names.push(exchange.name);
+      exchanged.bytes += part.length;
+      return communicator.allToAll(part, into, exchange);
+    },
   };
 }
