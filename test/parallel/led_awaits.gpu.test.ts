@@ -39,6 +39,7 @@ const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
 const GIVEN = {
   ...{ triesInvariance: false, maxTotalTokens: 144, contextLength: 144, pageSize: 4 },
   ...{ retractionMemory: 2 ** 24, scheduleConservativeness: 0, recoveryWaits: [0] },
+  experts: { redundant: 2, rebalance: { everySteps: 6, minBalancedness: 1 } },
 };
 /** Two of them, with their answers, do not fit the cache. */
 const PROMPT = Array.from({ length: 66 }, (_, i) => 3 + ((31 * i) % 500));

@@ -83,7 +83,7 @@ export class ExpertCounter {
     const rows = this.#rows;
     this.#choiceReadback ??= new Readback(this.#device, tensor.size, MOST_IN_FLIGHT);
     const read = this.#choiceReadback.record(recorder, tensor, choices.bytesOf(filled));
-    this.#readChoices = async () => choices.read(await read(), rows, filled);
+    this.#readChoices = () => read().then((bytes) => choices.read(bytes, rows, filled));
   }
 
   destroy(): void {

@@ -10,7 +10,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { checkRanks } from "../../../src/node/mpi/check_ranks.ts";
 import { joinGroup, meetOnce } from "../../../src/node/mpi/join_group.ts";
 import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
-import { gatherRagged, PROGRAMS, type ProgramName } from "../../parallel/group_programs.ts";
+import {
+  allToAllRagged,
+  gatherRagged,
+  PROGRAMS,
+  type ProgramName,
+} from "../../parallel/group_programs.ts";
 
 const [program = "", argument = ""] = process.argv.slice(2);
 const FOREVER = 2 ** 30;
@@ -60,6 +65,11 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     const times = await checkRanks(communicator);
     if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
   },
+  async "to all times"(communicator) {
+    const { toAllTimes } = await import("./to_all_times.ts");
+    const times = await toAllTimes(communicator);
+    if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
+  },
   /** The argument is a file that says what is asked. */
   async engine(communicator) {
     const { runEngineRank } = await import("./engine_rank.ts");
@@ -67,7 +77,10 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     if (told !== undefined) await say(`outcome of 0: ${JSON.stringify(told)}`);
   },
   async soak(communicator) {
-    await gatherRagged(communicator, JSON.parse(argument));
+    const { rounds, ...sizes } = JSON.parse(argument);
+    const half = Math.ceil(rounds / 2);
+    await gatherRagged(communicator, { rounds: half, ...sizes });
+    await allToAllRagged(communicator, { rounds: rounds - half, ...sizes });
   },
 };
 
