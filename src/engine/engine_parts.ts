@@ -221,7 +221,7 @@ export interface ExpertParts {
   readonly experts: ExpertRecorder;
   /** Absent where experts stay. */
   readonly balancer: ExpertBalancer | undefined;
-  /** Absent where nobody asks. */
+  /** Absent where the caller does not ask for it. */
   readonly balanceWatch: BalanceWatch | undefined;
 }
 

@@ -90,7 +90,7 @@ export async function gatherRagged(
 }
 
 /**
- * Rank r has for rank p, in a round, so many bytes: some have nothing for anyone, some nothing for one,
+ * Rank r has for rank p, in a round, so many bytes: some have nothing for any rank, some nothing for one,
  * and sizes of every magnitude come up.
  */
 function raggedCounts(size: number, most: number, random: () => number): number[][] {

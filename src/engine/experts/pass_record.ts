@@ -61,7 +61,10 @@ function recordedRows({ layers, sparse, choices, batch }: RecordedStep): Recorde
   });
   const prompts = batch.sequences.filter(({ phase }) => phase === "prefill");
   return {
-    ...{ tokens, positions, slots: lists, perRow: rows === 0 ? 0 : each / rows },
+    tokens,
+    positions,
+    slots: lists,
+    perRow: rows === 0 ? 0 : each / rows,
     forwardMode: forwardMode(batch),
     extendLengths: prompts.map(({ queryLength }) => queryLength),
   };

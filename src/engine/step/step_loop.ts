@@ -41,7 +41,7 @@ export interface StepLoopOptions {
   readonly experts: ExpertRecorder;
   /** Moves experts between steps; absent where they stay. */
   readonly balancer: ExpertBalancer | undefined;
-  /** Tells how even each step was; absent where nobody asks. */
+  /** Tells how even each step was; absent where the caller does not ask. */
   readonly balanceWatch: BalanceWatch | undefined;
   /** Called after every step. */
   readonly onStep?: ((report: StepReport) => void) | undefined;

@@ -25,7 +25,7 @@ export class ExpertHits {
   readonly layers: readonly number[];
   /** Of a layer. */
   readonly experts: number;
-  /** What rows choose, beside how many do; absent where nobody wants to know. */
+  /** What rows choose, beside how many do; absent where no record may want it. */
   readonly choices: ExpertChoices | undefined;
   readonly #memory: DeviceMemory;
   #countedRows = 0;

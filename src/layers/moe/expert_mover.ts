@@ -111,7 +111,7 @@ export class ExpertMover {
     } catch (cause) {
       this.#loss ??= new DeviceError("Cannot move an expert: the device is lost", { cause });
       if (this.#options.communicator.spoil === undefined) throw this.#loss;
-      // The others are told at the next exchange: what this rank has is of no use to anyone.
+      // The others are told at the next exchange: what this rank has is of no use to them.
       return new Uint8Array(this.#bytes);
     }
     const bytes = new Uint8Array(this.#staging.getMappedRange().slice(0));
