@@ -109,7 +109,7 @@ const REBALANCED = { everySteps: 5, minBalancedness: 1 } as const;
 /** Four experts have copies, each row is added up by one rank, and every so often experts move, a few layers in front of a step. */
 const MOVING = {
   redundant: 4,
-  allToAll: "normal",
+  allToAll: "auto",
   rebalance: { ...REBALANCED, layersAtOnce: 3 },
 } as const;
 
