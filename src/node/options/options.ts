@@ -14,7 +14,11 @@ import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options
 import { IMAGE_OPTIONS } from "../media/image_options.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
 import { DEVICE_OPTIONS } from "../ranks/device_options.ts";
-import { EXPERT_OPTIONS, EXPERT_RECORD_OPTIONS } from "../ranks/expert_options.ts";
+import {
+  EXPERT_METRIC_OPTIONS,
+  EXPERT_OPTIONS,
+  EXPERT_RECORD_OPTIONS,
+} from "../ranks/expert_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
 import { REPLICA_OPTIONS } from "../replicas/replica_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
@@ -222,6 +226,7 @@ export const ENGINE_OPTIONS = {
   ...SPECULATION_OPTIONS,
   ...DEVICE_OPTIONS,
   ...EXPERT_OPTIONS,
+  ...EXPERT_METRIC_OPTIONS,
   randomSeed: {
     flags: ["--random-seed"],
     kind: "integer",

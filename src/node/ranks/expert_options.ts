@@ -135,6 +135,10 @@ export const EXPERT_OPTIONS = {
       "(stat), how many rows of each step go to each slot (per_pass), or where each row goes (per_token)",
     group: GROUP,
   },
+} as const satisfies OptionTable;
+
+/** Of what serves. */
+export const EXPERT_METRIC_OPTIONS = {
   expertMetrics: {
     flags: ["--enable-expert-distribution-metrics"],
     kind: "flag",
