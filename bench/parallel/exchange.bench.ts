@@ -60,6 +60,28 @@ function inC(size: number, env: Readonly<Record<string, string>>): ExchangeTime[
 const least = (runs: readonly ExchangeTime[][]) =>
   runs[0]!.map((_, i) => Math.min(...runs.map((times) => times[i]!.microseconds)));
 
+/**
+ * Microseconds of a call from Node into C that does nothing, with the arguments of an exchange: what no
+ * exchange from JavaScript can be without. The median of blocks of calls.
+ */
+async function emptyCall(): Promise<number> {
+  const { default: koffi } = await import("koffi");
+  const library = join(folder, "empty.so");
+  const declared =
+    "int empty(void *text, int length, void *part, void *counts, void *into, int slice)";
+  const input = `${declared} { return 0; }`;
+  const args = ["-O2", "-w", "-shared", "-fPIC", "-x", "c", "-", "-o", library];
+  execFileSync(buildShim().compiler, args, { input });
+  const empty = koffi.load(library).func(declared);
+  const [text, part, counts] = [new Uint8Array(30), new Uint8Array(64), new Int32Array(2)];
+  const times = Array.from({ length: 200 }, () => {
+    const begun = performance.now();
+    for (let i = 0; i < 100; i++) empty(text, 30, part, counts, part, 50);
+    return 10 * (performance.now() - begun);
+  });
+  return times.sort((a, b) => a - b)[100]!;
+}
+
 /** With the second every message takes the way over TCP, as between machines. */
 const WAYS: readonly (readonly [name: string, env: Readonly<Record<string, string>>])[] = [
   ["shared memory", {}],
@@ -83,12 +105,13 @@ test.skipIf(!isPossible)("exchanges of ranks beside MPI in C", { timeout: 3_600_
           way,
           `${size}`,
           `${bytes}`,
-          mine[i]!.toFixed(0),
-          theirs[i]!.toFixed(0),
+          mine[i]!.toFixed(1),
+          theirs[i]!.toFixed(1),
           ratio.toFixed(2),
         ]);
       }
     }
   }
+  console.log(`An empty call from Node into C takes ${(await emptyCall()).toFixed(2)} us.`);
   console.log(table(["way", "ranks", "bytes of each", "us", "us in C", "ratio"], rows));
 });

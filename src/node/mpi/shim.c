@@ -32,7 +32,7 @@
 #include <sys/prctl.h>
 #endif
 
-enum { TEXT_MOST = 480, INLINE_MOST = 8192, SPINS = 32 };
+enum { TEXT_MOST = 480, INLINE_MOST = 8192, SPIN_MICROSECONDS = 2 };
 enum { HEAD_TAG = 1, LEAVE_TAG = 2, BODY_TAGS = 16, BODY_TAG_COUNT = 4096 };
 /* States that calls return; mpi_library.ts has the same. */
 enum {
@@ -66,6 +66,8 @@ static struct {
   /* 0 while MPI starts, then 1, or -1 where it failed. */
   volatile int state;
   int rank, size, level, error;
+  /* Microseconds of a wait before it gives way to other processes: they may be the ranks waited for. */
+  int spin;
   MPI_Comm comm;
 } mpi;
 
@@ -179,6 +181,17 @@ int wisp_sign_off(int fd) {
   return poll(&heard, 1, 1000) == 1 && read(fd, answer, sizeof answer) > 0 ? 0 : ETIMEDOUT;
 }
 
+/* Whether the ranks of this machine have a CPU each, as far as MPI and the system tell. */
+static int have_cpus(void) {
+  int ranks = 1;
+  MPI_Comm machine;
+  if (MPI_Comm_split_type(mpi.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine) != MPI_SUCCESS)
+    return 0;
+  MPI_Comm_size(machine, &ranks);
+  MPI_Comm_free(&machine);
+  return ranks <= sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static void *start(void *unused) {
   (void)unused;
   int done = 0;
@@ -190,6 +203,7 @@ static void *start(void *unused) {
     MPI_Comm_set_errhandler(mpi.comm, MPI_ERRORS_RETURN);
     MPI_Comm_rank(mpi.comm, &mpi.rank);
     MPI_Comm_size(mpi.comm, &mpi.size);
+    mpi.spin = have_cpus() ? SPIN_MICROSECONDS : 0;
   }
   mpi.error = error;
   __atomic_store_n(&mpi.state, error == MPI_SUCCESS && mpi.level >= MPI_THREAD_SERIALIZED ? 1 : -1,
@@ -398,7 +412,8 @@ static void deliver(unsigned char *into) {
 /* Looks until the exchange is done, at most `slice` microseconds; gives way to other processes. */
 int wisp_poll(unsigned char *into, int slice) {
   if (!now.active) return FAILED;
-  int64_t end = 0;
+  int64_t begun = 0;
+  int yields = 0;
   for (int round = 0;; round++) {
     int state = look();
     if (state == DONE) {
@@ -407,13 +422,17 @@ int wisp_poll(unsigned char *into, int slice) {
     }
     if (state != PENDING) return state;
     /* The clock is read where it may matter. */
-    if (round % 8 == 0) {
+    if (!yields || round % 8 == 0) {
       int64_t time = microseconds();
-      if (end == 0) end = time + slice;
-      if (time >= end) return moves() ? MOVING : PENDING;
+      if (begun == 0) begun = time;
+      if (time - begun >= slice) return moves() ? MOVING : PENDING;
+      yields = time - begun >= mpi.spin;
     }
-    /* Ranks that come together are done before the system would have another process run and this again. */
-    if (round >= SPINS) sched_yield();
+    /*
+     * Ranks that come together over shared memory are done before the system would have another process
+     * run and this again. A look at a socket takes as long as that.
+     */
+    if (yields) sched_yield();
   }
 }
 
