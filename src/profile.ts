@@ -56,6 +56,8 @@ export interface Spans {
 /** What one rank of an engine did. */
 export interface PlacedSpans extends Spans {
   readonly rank: number;
+  /** What takes the most time on it first. */
+  readonly kernels: readonly KernelProfile[];
   /** Whose it is, of several replicas behind one engine. Default 0. */
   readonly replica?: number;
 }
@@ -72,14 +74,11 @@ export interface Profile extends Spans {
   readonly steps: number;
   /** From the beginning to the end, steps or none. */
   readonly microseconds: number;
-  /** What takes the most time first. */
+  /** What takes the most time first; all launches of the first rank, also those whose spans are not kept. */
   readonly kernels: readonly KernelProfile[];
-  /** Spans beyond those that a profile keeps, of all ranks; `kernels` counts all of its launches. */
+  /** Spans beyond those that a profile keeps, of all ranks. */
   readonly omittedSpans: number;
-  /**
-   * Of a group, or of several replicas: those behind the first, whose own are above; `kernels` is of the
-   * first rank of each replica.
-   */
+  /** Of a group, or of several replicas: those behind the first, whose own spans and kernels are above. */
   readonly otherRanks?: readonly RankSpans[];
   /** Whose the spans are, of several replicas behind one engine. Default 0. */
   readonly replica?: number;
@@ -94,50 +93,86 @@ export interface ProfileOptions {
   readonly spans?: boolean;
 }
 
-const HEADER = ["kernel", "launches", "us", "share", "GB/s", "GFLOP/s", "of bound"];
+/** The launches of a kernel on all ranks, and the rank on which they took the most time. */
+interface RanksKernel extends KernelProfile {
+  readonly most: number;
+  readonly mostOn: string;
+}
+
+/** What takes the most time first. */
+function kernelsOf(ranks: readonly PlacedSpans[]): readonly RanksKernel[] {
+  const names = processNames(ranks);
+  const sums = new Map<string, RanksKernel>();
+  for (const [i, { kernels }] of ranks.entries()) {
+    for (const one of kernels) {
+      const own = { ...one, most: one.microseconds, mostOn: names[i]! };
+      sums.set(one.kernel, addedKernel(own, sums.get(one.kernel)));
+    }
+  }
+  return [...sums.values()].sort((a, b) => b.microseconds - a.microseconds);
+}
+
+/** Of the rank that launches of all kernels together took the most time on. */
+function totalOf(ranks: readonly PlacedSpans[]): RanksKernel {
+  const none = { launches: 0, microseconds: 0, bytes: 0, flops: 0, boundMicroseconds: 0 };
+  const nothing: RanksKernel = { kernel: "all", ...none, most: 0, mostOn: "" };
+  const names = processNames(ranks);
+  const own = ranks.map(({ kernels }, i) => {
+    const sum = kernels.reduce<RanksKernel>((all, one) => {
+      return addedKernel({ ...nothing, ...one, kernel: "all" }, all);
+    }, nothing);
+    return { ...sum, most: sum.microseconds, mostOn: names[i]! };
+  });
+  return own.reduce((all, one) => addedKernel(one, all), nothing);
+}
+
+function addedKernel(one: RanksKernel, other: RanksKernel | undefined): RanksKernel {
+  if (other === undefined) return one;
+  const { most, mostOn } = one.most > other.most ? one : other;
+  return {
+    kernel: one.kernel,
+    launches: one.launches + other.launches,
+    microseconds: one.microseconds + other.microseconds,
+    bytes: one.bytes + other.bytes,
+    flops: one.flops + other.flops,
+    boundMicroseconds: one.boundMicroseconds + other.boundMicroseconds,
+    most,
+    mostOn,
+  };
+}
 
 /**
- * A table with a line for each kernel, and one for all of them.
+ * A table with a line for each kernel, and one for all of them. Of several ranks or replicas it has their
+ * sums, and what each kernel took on the one where it took the most.
  *
  * The bound of a launch is max(bytes / copy rate, operations / FMA rate). What comes from a cache
  * may beat it, and launches that are too short to fill the adapter stay far from it.
  */
-export function formatProfile({ rates, steps, kernels }: Profile): string {
-  const total = kernels.reduce<KernelProfile>(
-    (sum, one) => ({
-      kernel: "all",
-      launches: sum.launches + one.launches,
-      microseconds: sum.microseconds + one.microseconds,
-      bytes: sum.bytes + one.bytes,
-      flops: sum.flops + one.flops,
-      boundMicroseconds: sum.boundMicroseconds + one.boundMicroseconds,
-    }),
-    {
-      kernel: "all",
-      launches: 0,
-      microseconds: 0,
-      bytes: 0,
-      flops: 0,
-      boundMicroseconds: 0,
-    },
-  );
-  const line = (one: KernelProfile) => {
-    const { kernel, launches, microseconds, bytes, flops, boundMicroseconds } = one;
+export function formatProfile(profile: Profile): string {
+  const { rates, steps } = profile;
+  const ranks = ranksOf(profile);
+  const isOne = ranks.length === 1;
+  const total = totalOf(ranks);
+  const percent = (share: number, of: number) =>
+    of === 0 ? "" : `${((100 * share) / of).toFixed(1)} %`;
+  const line = (one: RanksKernel) => {
+    const { kernel, launches, microseconds, bytes, flops, boundMicroseconds, most, mostOn } = one;
     const per = (count: number) => (microseconds === 0 ? "" : count / (1e3 * microseconds));
-    const percent = (share: number, of: number) =>
-      of === 0 ? "" : `${((100 * share) / of).toFixed(1)} %`;
     return [
-      kernel,
-      `${launches}`,
-      microseconds.toFixed(0),
+      ...[kernel, `${launches}`, microseconds.toFixed(0)],
+      ...(isOne ? [] : [most.toFixed(0), mostOn]),
       percent(microseconds, total.microseconds),
       rounded(per(bytes)),
       rounded(per(flops)),
       percent(boundMicroseconds, microseconds),
     ];
   };
-  const rows = [HEADER, ...[...kernels, total].map(line)];
-  const widths = HEADER.map((_, c) =>
+  const header = [
+    ...["kernel", "launches", "us", ...(isOne ? [] : ["most us", "on"])],
+    ...["share", "GB/s", "GFLOP/s", "of bound"],
+  ];
+  const rows = [header, ...[...kernelsOf(ranks), total].map(line)];
+  const widths = header.map((_, c) =>
     rows.reduce((most, row) => Math.max(most, row[c]!.length), 0),
   );
   const lines = rows.map((row) =>
@@ -147,7 +182,13 @@ export function formatProfile({ rates, steps, kernels }: Profile): string {
   );
   const { copy, fma } = rates;
   const adapter = `copy ${rounded(copy / 1e9)} GB/s, fma ${rounded(fma / 1e9)} GFLOP/s`;
-  return [`${steps} steps; the adapter: ${adapter}`, ...lines].join("\n");
+  const who = isOne ? "" : `, ${ranks.length} ranks together`;
+  return [`${steps} steps${who}; the adapter: ${adapter}`, ...lines].join("\n");
+}
+
+/** All that a profile is of, the first rank first. */
+function ranksOf({ otherRanks = [], ...own }: Profile): readonly PlacedSpans[] {
+  return [{ ...own, rank: 0 }, ...otherRanks];
 }
 
 function rounded(value: number | ""): string {
@@ -193,7 +234,7 @@ type Track = keyof typeof TRACKS;
  */
 export function chromeTrace(profile: Profile, options: TraceOptions = {}): ChromeTrace {
   const { rates, steps, omittedSpans, otherRanks = [] } = profile;
-  const all: readonly PlacedSpans[] = [{ ...profile, rank: 0 }, ...otherRanks];
+  const all = ranksOf(profile);
   const names = processNames(all);
   const clockError = otherRanks.reduce((most, one) => Math.max(most, one.clockError), 0);
   return {

@@ -33,6 +33,23 @@ test("a table has a line for each kernel and one for all, in columns", () => {
   ]);
 });
 
+test("a table of several ranks has their sums, and who took how long at most", () => {
+  const other = { kernels: [kernel("norm/add_norm", 160), kernel("moe/route", 40)] };
+  const nothing = { launches: [], host: [], exchanges: [], clockError: 0 };
+  const otherRanks = [{ rank: 1, ...other, ...nothing }];
+  expect(formatProfile({ ...profile, otherRanks }).split("\n")).toEqual([
+    "3 steps, 2 ranks together; the adapter: copy 123 GB/s, fma 56000 GFLOP/s",
+    "kernel         launches   us  most us      on    share  GB/s  GFLOP/s  of bound",
+    "linear/linear         2  300      300  rank 0   50.0 %  3.00      150    25.0 %",
+    "norm/add_norm         4  260      160  rank 1   43.3 %  3.00      150    25.0 %",
+    "moe/route             2   40       40  rank 1    6.7 %  3.00      150    25.0 %",
+    "all                   8  600      400  rank 0  100.0 %  3.00      150    25.0 %",
+  ]);
+  const replicas = [{ ...otherRanks[0]!, rank: 0, replica: 1 }];
+  const [, , , norms] = formatProfile({ ...profile, otherRanks: replicas }).split("\n");
+  expect(norms).toMatch(/^norm\/add_norm +4 +260 +160 +DP1 /);
+});
+
 test("a table of nothing says so without dividing by it", () => {
   const empty = { ...profile, steps: 0, kernels: [], launches: [], host: [] };
   const [, , all, ...others] = formatProfile(empty).split("\n");
@@ -62,7 +79,7 @@ test("a trace has launches and host on named tracks of one process, in microseco
 
 test("a trace of several ranks has a process for each, with a track of exchanges", () => {
   const exchanges = [{ name: "layer 0 o_proj", start: 4, duration: 3 }];
-  const other = { launches: profile.launches, host: [], exchanges };
+  const other = { kernels: [], launches: profile.launches, host: [], exchanges };
   const trace = chromeTrace({
     ...{ ...profile, exchanges },
     otherRanks: [{ rank: 1, clockError: 12.5, ...other }],

@@ -21,8 +21,10 @@ const MOST_SPANS = 200_000;
 
 type Sums = { -readonly [K in keyof Omit<KernelProfile, "kernel">]: number };
 
-/** What a collector has kept one by one. */
-export interface KeptSpans extends Spans {
+/** What a collector has. */
+export interface Collected extends Spans {
+  /** What takes the most time first. */
+  readonly kernels: readonly KernelProfile[];
   readonly omittedSpans: number;
 }
 
@@ -116,19 +118,19 @@ export class ProfileCollector {
 
   /** @param steps How many steps the launches are of. */
   profile(steps: number): Profile {
-    const kernels = Array.from(this.#kernels, ([kernel, sums]) => ({ kernel, ...sums }));
     return {
       rates: this.#rates,
       steps,
       microseconds: this.#sinceStart(performance.now()),
-      kernels: kernels.sort((a, b) => b.microseconds - a.microseconds),
-      ...this.spans(),
+      ...this.collected(),
     };
   }
 
   /** What there is so far. */
-  spans(): KeptSpans {
+  collected(): Collected {
+    const kernels = Array.from(this.#kernels, ([kernel, sums]) => ({ kernel, ...sums }));
     return {
+      kernels: kernels.sort((a, b) => b.microseconds - a.microseconds),
       launches: this.#launches.map((one) => ({ ...one, start: one.start + this.#shift })),
       host: inOrder(this.#host),
       exchanges: inOrder(this.#exchanges),

@@ -7,9 +7,11 @@ import { asFirsts, meetClocks, offsetOf } from "../../src/engine/ranks/meet_cloc
 import { ledRanks } from "../../src/engine/ranks/rank_leader.ts";
 import { UnsupportedError } from "../../src/errors.ts";
 import { deviceFactory } from "../../src/node/device/device.ts";
+import { profileKernels } from "../../src/node/observe/kernel_profile.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import {
   chromeTrace,
+  formatProfile,
   type HostSpan,
   type Profile,
   type ProfileOptions,
@@ -65,6 +67,10 @@ async function profiled({ engine }: Opened, options?: ProfileOptions) {
 }
 
 const ranksOf = (profile: Profile): readonly Spans[] => [profile, ...profile.otherRanks!];
+type Kernels = Pick<Profile, "kernels">;
+/** How often each kernel was launched. */
+const launchesOf = ({ kernels }: Kernels) =>
+  Object.fromEntries(kernels.map(({ kernel, launches }) => [kernel, launches]));
 const ofLayers = (spans: readonly HostSpan[]) => spans.filter(({ name }) => name !== "an order");
 
 afterEach(() => vi.restoreAllMocks());
@@ -81,8 +87,13 @@ describe.skipIf(smallestCaseOnly).each([
     const names = ofLayers(profile.exchanges).map(({ name }) => name);
     expect(names.length).toBeGreaterThanOrEqual(2 * TOKENS);
     let worst = 0;
-    for (const { launches, exchanges, host, clockError } of profile.otherRanks!) {
+    for (const { kernels, launches, exchanges, host, clockError } of profile.otherRanks!) {
       expect(launches.length).toBe(profile.launches.length);
+      expect(launchesOf({ kernels })).toEqual(launchesOf(profile));
+      const took = launches.reduce((sum, { duration }) => sum + duration, 0);
+      expect(kernels.reduce((sum, one) => sum + one.microseconds, 0)).toBeCloseTo(took, 3);
+      const linear = (of: Kernels) => of.kernels.find(({ kernel }) => kernel === "linear/linear")!;
+      expect(linear({ kernels }).boundMicroseconds).toBe(linear(profile).boundMicroseconds);
       expect(ofLayers(exchanges).map(({ name }) => name)).toEqual(names);
       expect(host.map(({ name }) => name)).toContain("submit");
       expect(launches[0]!.start).toBeGreaterThan(-clockError);
@@ -110,7 +121,7 @@ describe.skipIf(smallestCaseOnly).each([
     await opened.close();
   });
 
-  test("measure as many steps as the first, and none where only sums are wanted", async () => {
+  test("measure as many steps as the first, and keep none where only sums are wanted", async () => {
     const opened = await open(2);
     const { profile } = await profiled(opened, { steps: 2 });
     expect(profile.steps).toBe(2);
@@ -119,11 +130,25 @@ describe.skipIf(smallestCaseOnly).each([
     );
     expect(embeddings).toEqual([2, 2]);
     const sums = (await profiled(opened, { spans: false })).profile;
-    expect(sums.otherRanks).toBeUndefined();
+    expect(sums.otherRanks).toMatchObject([{ rank: 1, launches: [], host: [], exchanges: [] }]);
+    expect(launchesOf(sums.otherRanks![0]!)).toEqual(launchesOf(sums));
+    expect(formatProfile(sums)).toMatch(/^\d+ steps, 2 ranks together; /);
     const queries = vi.spyOn(device, "createQuerySet");
     await complete(opened.engine, request);
     expect(queries).not.toHaveBeenCalled();
     await opened.close();
+  });
+
+  test("have a table of all of them once the engine is closed", async () => {
+    const opened = await open(2);
+    const table = await profileKernels(opened.engine);
+    await complete(opened.engine, request);
+    await opened.close();
+    const lines = (await table()).split("\n");
+    expect(lines[0]).toMatch(/^\d+ steps, 2 ranks together; /);
+    const { launches } = /^embedding\/embedding +(?<launches>\d+) /m.exec(lines.join("\n"))!
+      .groups!;
+    expect(Number(launches)).toBe(2 * TOKENS);
   });
 
   test("work that fails ends the profile on all of them, and another may follow", async () => {

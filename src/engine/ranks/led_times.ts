@@ -4,9 +4,9 @@
  * @module
  */
 import { DeviceError, UnsupportedError } from "../../errors.ts";
-import type { KeptSpans } from "../../gpu/profile_collector.ts";
+import type { Collected } from "../../gpu/profile_collector.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
-import type { MeasuredRanks, RankTimes } from "../step/step_runner.ts";
+import type { MeasuredRanks, RankTimes, WantedTimes } from "../step/step_runner.ts";
 import type { LedGroup } from "./led_group.ts";
 import { asFirsts, type ClockOffset, meetClocks } from "./meet_clocks.ts";
 import type { PlainFormat } from "./order_channel.ts";
@@ -16,7 +16,7 @@ import { asMeasured, onClockOf, RankStopwatch } from "./rank_stopwatch.ts";
 interface BroughtTimes {
   /** By its own clock, what its times count from. */
   readonly started: number;
-  readonly spans: KeptSpans;
+  readonly spans: Collected;
 }
 
 /** Every rank says whether it can take times; all of them hear of all. */
@@ -64,9 +64,9 @@ export class LedTimes implements RankTimes {
     return this.#communicator.size;
   }
 
-  async begin(): Promise<void> {
+  async begin(wanted: WantedTimes): Promise<void> {
     const ready = await this.#together(async () => {
-      await this.#group.send({ type: "begin times" });
+      await this.#group.send({ type: "begin times", wanted });
       const all = await shareReadiness(this.#communicator, true);
       if (!all.includes(0)) this.#clocks = await meetClocks(this.#communicator);
       return all;
@@ -122,9 +122,9 @@ export class FollowedTimes {
   }
 
   /** @throws {GroupError} when a rank has left. */
-  async begin(device: GPUDevice): Promise<void> {
+  async begin(device: GPUDevice, wanted: WantedTimes): Promise<void> {
     try {
-      this.watch = new RankStopwatch(device, this.#communicator.size);
+      this.watch = new RankStopwatch(device, wanted, this.#communicator.size);
     } catch (error) {
       if (!(error instanceof UnsupportedError)) throw error;
     }

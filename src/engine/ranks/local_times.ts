@@ -4,7 +4,7 @@
  * @module
  */
 import type { ModelRunner } from "../step/model_runner.ts";
-import type { MeasuredRanks, RankTimes } from "../step/step_runner.ts";
+import type { MeasuredRanks, RankTimes, WantedTimes } from "../step/step_runner.ts";
 import { asMeasured, onClockOf, RankStopwatch } from "./rank_stopwatch.ts";
 
 export class LocalTimes implements RankTimes {
@@ -19,11 +19,11 @@ export class LocalTimes implements RankTimes {
     this.#others = ranks.slice(1);
   }
 
-  async begin(): Promise<void> {
+  async begin(wanted: WantedTimes): Promise<void> {
     const watches: RankStopwatch[] = [];
     try {
       for (const { recorder } of this.#others) {
-        watches.push(new RankStopwatch(recorder.device, this.size));
+        watches.push(new RankStopwatch(recorder.device, wanted, this.size));
       }
     } catch (error) {
       for (const one of watches) one.destroy();

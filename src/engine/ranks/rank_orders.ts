@@ -10,6 +10,7 @@ import type { Batch, BatchSequence } from "../../layers/batch.ts";
 import type { Exchange, RankOf } from "../../parallel/communicator.ts";
 import type { RowPenalties, RowSampling, SampledRow } from "../sample/sampled_row.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
+import type { WantedTimes } from "../step/step_runner.ts";
 import type { ListPart } from "./shared_lists.ts";
 
 /** Rows of a sequence; its page table is one of the lists that both sides have. */
@@ -97,7 +98,7 @@ export type RankOrder =
   | PagesOrder
   | ExpertsOrder
   /** A profile begins: steps may be measured from now on. */
-  | { readonly type: "begin times" }
+  | { readonly type: "begin times"; readonly wanted: WantedTimes }
   /** What was measured is wanted, and no more of it. */
   | { readonly type: "end times" }
   /** A device is lost: every rank leaves its own for another one, with an empty cache. */

@@ -4,21 +4,20 @@
  * @module
  */
 import { LaunchTimer } from "../../gpu/launch_timer.ts";
-import { type KeptSpans, ProfileCollector } from "../../gpu/profile_collector.ts";
-
-/** Sums are the first rank's alone, and so is what they are compared with. */
-const NO_RATES = { copy: 1, fma: 1 };
+import { type Collected, ProfileCollector } from "../../gpu/profile_collector.ts";
+import type { WantedTimes } from "../step/step_runner.ts";
 
 export class RankStopwatch {
   readonly timer: LaunchTimer;
   readonly collector: ProfileCollector;
 
   /**
+   * @param wanted As of the first rank: adapters of a group are of one kind, so its rates are theirs.
    * @param ranks Those that are measured together.
    * @throws {UnsupportedError} when the device cannot take times.
    */
-  constructor(device: GPUDevice, ranks: number) {
-    const collector = new ProfileCollector({ rates: NO_RATES, spans: true, ranks });
+  constructor(device: GPUDevice, wanted: WantedTimes, ranks: number) {
+    const collector = new ProfileCollector({ ...wanted, ranks });
     this.collector = collector;
     this.timer = new LaunchTimer(
       device,
@@ -32,10 +31,10 @@ export class RankStopwatch {
    *
    * @throws {DeviceError} when the device is lost.
    */
-  async end(): Promise<KeptSpans> {
+  async end(): Promise<Collected> {
     try {
       await this.timer.settled();
-      return this.collector.spans();
+      return this.collector.collected();
     } finally {
       this.destroy();
     }
@@ -47,27 +46,27 @@ export class RankStopwatch {
 }
 
 /** Spans by another clock: `toFirst` takes the microseconds of one, and gives those of the other. */
-export function onClockOf(spans: KeptSpans, toFirst: (time: number) => number): KeptSpans {
+export function onClockOf(spans: Collected, toFirst: (time: number) => number): Collected {
   const moved = <T extends { readonly start: number }>(span: T): T => {
     return { ...span, start: toFirst(span.start) };
   };
-  const { launches, host, exchanges, omittedSpans } = spans;
+  const { launches, host, exchanges } = spans;
   return {
+    ...spans,
     launches: launches.map(moved),
     host: host.map(moved),
     exchanges: exchanges.map(moved),
-    omittedSpans,
   };
 }
 
 /** What ranks have measured, in their order, as a profile has it. */
 export function asMeasured(
-  ranks: readonly { readonly spans: KeptSpans; readonly clockError: number }[],
+  ranks: readonly { readonly spans: Collected; readonly clockError: number }[],
 ) {
   return {
     otherRanks: ranks.map(({ spans, clockError }, i) => {
-      const { launches, host, exchanges } = spans;
-      return { rank: i + 1, clockError, launches, host, exchanges };
+      const { omittedSpans: _, ...own } = spans;
+      return { rank: i + 1, clockError, ...own };
     }),
     omittedSpans: ranks.reduce((sum, { spans }) => sum + spans.omittedSpans, 0),
   };

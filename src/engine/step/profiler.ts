@@ -80,8 +80,8 @@ export class Profiler {
         this.#rates = undefined; // there may be memory for it the next time
         throw error;
       });
-      if (spans && rankTimes !== undefined) {
-        await rankTimes.begin();
+      if (rankTimes !== undefined) {
+        await rankTimes.begin({ rates, spans });
         others = rankTimes;
       }
       const first = Math.max(firstStep, this.#begun);

@@ -6,7 +6,7 @@
 import type { RunOptions } from "../../gpu/plan.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
-import type { RankSpans } from "../../profile.ts";
+import type { AdapterRates, RankSpans } from "../../profile.ts";
 import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { ExpertCounts } from "./expert_counter.ts";
 import type { DraftRequest } from "./step_drafts.ts";
@@ -33,6 +33,13 @@ export interface SubmittedStep {
   readonly drafts: Promise<readonly Uint32Array[]>;
 }
 
+/** How ranks measure. */
+export interface WantedTimes {
+  readonly rates: AdapterRates;
+  /** Whether spans are kept one by one, not only the sums of kernels. */
+  readonly spans: boolean;
+}
+
 /** What other ranks measure of the steps whose launches are timed on this one. */
 export interface RankTimes {
   /** Ranks, this one among them. */
@@ -43,7 +50,7 @@ export interface RankTimes {
    * @throws {UnsupportedError} when the device of one cannot.
    * @throws {GroupError} when one has left.
    */
-  begin(): Promise<void>;
+  begin(wanted: WantedTimes): Promise<void>;
   /**
    * What they have measured since; they measure nothing any more, also where this fails.
    *

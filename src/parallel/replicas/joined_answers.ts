@@ -5,7 +5,7 @@
  */
 import type { ExpertRecord } from "../../expert_record.ts";
 import type { CacheTree, CacheTreeNode } from "../../prefix_cache.ts";
-import type { KernelProfile, Profile, RankSpans, Spans } from "../../profile.ts";
+import type { PlacedSpans, Profile, RankSpans } from "../../profile.ts";
 
 /** A replica's profile, and when it began, in milliseconds. */
 export interface BegunProfile {
@@ -14,15 +14,13 @@ export interface BegunProfile {
   readonly profile: Profile;
 }
 
-/** Sums of kernels, and all spans on the clock of the profile that began first. */
+/** All kernels, and all spans on the clock of the profile that began first. */
 export function joinedProfile(profiles: readonly BegunProfile[]): Profile {
   const first = profiles.reduce((least, { begun }) => Math.min(least, begun), Infinity);
-  const kernels = new Map<string, KernelProfile>();
   const joined = profiles.map(({ replica, begun, profile }) => {
-    for (const one of profile.kernels) kernels.set(one.kernel, added(one, kernels.get(one.kernel)));
     const later = 1000 * (begun - first);
     const { otherRanks = [], steps, microseconds, omittedSpans } = profile;
-    const ranks = [{ ...spansOf(profile), rank: 0, clockError: 0 }, ...otherRanks];
+    const ranks = [{ ...ownOf(profile), rank: 0, clockError: 0 }, ...otherRanks];
     const placed = ranks.map((spans) => ({ ...movedSpans(spans, later), replica }));
     return { ranks: placed, steps, omittedSpans, end: later + microseconds };
   });
@@ -31,15 +29,17 @@ export function joinedProfile(profiles: readonly BegunProfile[]): Profile {
     rates: profiles[0]!.profile.rates,
     steps: joined.reduce((sum, { steps }) => sum + steps, 0),
     microseconds: joined.reduce((most, { end }) => Math.max(most, end), 0),
-    kernels: [...kernels.values()].sort((a, b) => b.microseconds - a.microseconds),
-    ...spansOf(own!),
+    ...ownOf(own!),
     replica: own!.replica,
     omittedSpans: joined.reduce((sum, one) => sum + one.omittedSpans, 0),
     otherRanks,
   };
 }
 
-const spansOf = ({ launches, host, exchanges }: Spans): Spans => ({ launches, host, exchanges });
+/** What the first rank of a profile did. */
+function ownOf({ kernels, launches, host, exchanges }: Omit<PlacedSpans, "rank">) {
+  return { kernels, launches, host, exchanges };
+}
 
 /** The same so many microseconds later. */
 function movedSpans(spans: RankSpans, later: number): RankSpans {
@@ -52,18 +52,6 @@ function movedSpans(spans: RankSpans, later: number): RankSpans {
     launches: launches.map(moved),
     host: host.map(moved),
     exchanges: exchanges.map(moved),
-  };
-}
-
-function added(one: KernelProfile, other: KernelProfile | undefined): KernelProfile {
-  if (other === undefined) return one;
-  return {
-    kernel: one.kernel,
-    launches: one.launches + other.launches,
-    microseconds: one.microseconds + other.microseconds,
-    bytes: one.bytes + other.bytes,
-    flops: one.flops + other.flops,
-    boundMicroseconds: one.boundMicroseconds + other.boundMicroseconds,
   };
 }
 

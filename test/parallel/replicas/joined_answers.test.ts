@@ -4,7 +4,7 @@ import { DeviceError } from "../../../src/errors.ts";
 import type { ExpertRecord } from "../../../src/expert_record.ts";
 import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import type { CacheTreeNode } from "../../../src/prefix_cache.ts";
-import { chromeTrace, type Profile } from "../../../src/profile.ts";
+import { chromeTrace, formatProfile, type Profile } from "../../../src/profile.ts";
 import { openGate, ToldEngine } from "../../support/engines/told_engine.ts";
 
 test("the cache is drawn as one, nothing shared between replicas", async () => {
@@ -106,10 +106,21 @@ describe("a profile", () => {
     gates[0]!.resolve();
     const { kernels, launches, steps, omittedSpans, ...joined } = await taken;
     expect([begun, steps, omittedSpans]).toEqual([1, 4, 2]);
-    expect(kernels.map(({ kernel }) => kernel)).toEqual(["kernel 0", "kernel 2", "both"]);
-    expect(kernels[2]).toMatchObject({ launches: 2, microseconds: 2, bytes: 16 });
-    // The first replica was ready later.
     const [other] = joined.otherRanks!;
+    const names = [kernels, other!.kernels].map((own) => own.map(({ kernel }) => kernel));
+    expect(names).toEqual([
+      ["kernel 0", "both"],
+      ["kernel 2", "both"],
+    ]);
+    const lines = formatProfile({ kernels, launches, steps, omittedSpans, ...joined }).split("\n");
+    const firsts = lines.slice(2).map((text) => text.split(/ {2,}/).slice(0, 5));
+    expect(firsts).toEqual([
+      ["kernel 0", "1", "5", "5", "DP0"],
+      ["kernel 2", "1", "5", "5", "DP2"],
+      ["both", "2", "2", "1", "DP0"],
+      ["all", "4", "12", "6", "DP0"],
+    ]);
+    // The first replica was ready later.
     expect([joined.replica, other!.replica, joined.otherRanks!.length]).toEqual([0, 2, 1]);
     expect(launches[0]!.start - other!.launches[0]!.start).toBeGreaterThan(4000);
     expect(joined.microseconds).toBeGreaterThan(4000);
