@@ -26,6 +26,8 @@ export interface ModelOptions extends LayerContext {
   readonly quantizeActivations: boolean;
   /** Whether the checkpoint's multi-token-prediction module is there to draft. Default false. */
   readonly drafts?: boolean;
+  /** Whether a model that reads images has what it reads them with. Default true. */
+  readonly sees?: boolean;
 }
 
 /** What a definition does not know itself. */

@@ -40,7 +40,9 @@ export function defineDraft(
   const named = eagleHeadOf(config.strings("architectures"));
   if (named === undefined) {
     const { architecture, shape, create } = architectureOf(config).define(config, quantization);
-    return { architecture, shape, create: (options) => create(options).asDraft() };
+    // Rows of images are the target's, and empty in a draft.
+    const createDraft = (given: CreateOptions) => create({ ...given, sees: false }).asDraft();
+    return { architecture, shape, create: createDraft };
   }
   const head = readEagleConfig(config, named);
   config.finish({ ignored: ["quantization_config", "compression_config"] });

@@ -4,6 +4,8 @@
  * @module
  */
 import type { ConfigReader } from "../../checkpoint/config.ts";
+import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
+import { DeviceMemory } from "../../gpu/memory.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
 import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
@@ -42,31 +44,45 @@ export function createSeeing(
   { definition, spellings, ranks, ignores, createTower }: SeeingParts,
   options: CreateOptions,
 ): Model {
-  const { formats } = options;
+  const { formats, memory, sees = true } = options;
   const storedName = (name: string) => respelled(name, spellings);
+  const stored = (specs: readonly WeightSpec[]) =>
+    specs.map((spec) => ({ ...spec, name: storedName(spec.name) }));
   const text = definition.create({ ...options, formats: formats.renamed(storedName) });
-  const { memory } = options;
   const textBytes = memory.bytes("weights");
   const isFirst = (ranks?.communicator ?? ONE_RANK).rank === 0;
-  const tower =
-    isFirst || memory.onlyCounts ? createTower({ ...options, communicator: ONE_RANK }) : undefined;
+  // Of a tower that nothing is read with the names alone are wanted.
+  const towerMemory = sees ? memory : new DeviceMemory(memory.limits);
+  const context = { ...options, memory: towerMemory, communicator: ONE_RANK };
+  const made = isFirst || towerMemory.onlyCounts ? createTower(context) : undefined;
+  const tower = sees ? made : undefined;
+  const unread = new Set(sees ? [] : made!.specs.map(({ name }) => name));
   const visionWeightBytes = memory.bytes("weights") - textBytes;
+  const isIgnored = (name: string) =>
+    unread.has(name) ||
+    (ignores?.(name) ?? false) ||
+    spellings.some(
+      ([begin, own]) => name.startsWith(begin) && text.ignores(own + name.slice(begin.length)),
+    );
   return {
-    specs: [
-      ...text.specs.map((spec) => ({ ...spec, name: storedName(spec.name) })),
-      ...(tower?.specs ?? []),
-    ],
+    specs: [...stored(text.specs), ...(tower?.specs ?? [])],
     weightFormats: formats.used,
     numericClasses: text.numericClasses,
     findsBest: text.findsBest,
     unshared: text.unshared,
-    ignores: (name) =>
-      (ignores?.(name) ?? false) ||
-      spellings.some(
-        ([stored, own]) => name.startsWith(stored) && text.ignores(own + name.slice(stored.length)),
-      ),
+    ignores: isIgnored,
     compile: (plan, tensors) => text.compile(plan, tensors),
-    asDraft: () => text.asDraft(),
+    asDraft() {
+      const draft = text.asDraft();
+      return {
+        specs: stored(draft.specs),
+        enters: draft.enters,
+        hiddenSize: draft.hiddenSize,
+        captures: draft.captures,
+        ignores: isIgnored,
+        bind: (plan, target, tensors) => draft.bind(plan, target, tensors),
+      };
+    },
     ...(tower && { vision: tower }),
     visionWeightBytes,
   };

@@ -7,7 +7,7 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
 import type { GenerationRequest } from "../../../src/generation.ts";
 
-/** As JSON can hold it. */
+/** As structured cloning can hold it. */
 export interface EngineTask {
   /** Folder of a checkpoint. */
   readonly model: string;

@@ -7,6 +7,7 @@
 import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { deserialize } from "node:v8";
 import { checkRanks } from "../../../src/node/mpi/check_ranks.ts";
 import { joinGroup, meetOnce } from "../../../src/node/mpi/join_group.ts";
 import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
@@ -73,7 +74,7 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
   /** The argument is a file that says what is asked. */
   async engine(communicator) {
     const { runEngineRank } = await import("./engine_rank.ts");
-    const told = await runEngineRank(communicator, JSON.parse(readFileSync(argument, "utf8")));
+    const told = await runEngineRank(communicator, deserialize(readFileSync(argument)));
     if (told !== undefined) await say(`outcome of 0: ${JSON.stringify(told)}`);
   },
   async soak(communicator) {

@@ -6,6 +6,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { serialize } from "node:v8";
 import { expect } from "vitest";
 import type { EngineAnswers, EngineTask } from "./engine_answers.ts";
 import { IN_NETWORKS, makeNetworks, NEAR_HOST } from "./networks.ts";
@@ -64,8 +65,8 @@ export async function engineOverMpi(
   { task, size, way }: { readonly task: EngineTask; readonly size: number; readonly way: MpiWay },
 ): Promise<EngineAnswers> {
   const folder = mkdtempSync(join(tmpdir(), "wisp-task-"));
-  const argument = join(folder, "task.json");
-  writeFileSync(argument, JSON.stringify(task));
+  const argument = join(folder, "task");
+  writeFileSync(argument, serialize(task));
   const { nodes, address, env, prefixes } = await way.place();
   const launchers = Array.from({ length: nodes }, (_, node) => {
     const place = { nodes, node, address, env, ranksPerNode: size / nodes };
