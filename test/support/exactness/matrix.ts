@@ -22,6 +22,8 @@ function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel)
   if (model.neverDrafts && drafts !== undefined) return false;
   const isOfHead = areOfHead(drafts);
   if (isOfHead || model.head !== undefined) return isOfHead && model.head !== undefined;
+  const isOfModel = drafts === "model" || drafts === "model trees";
+  if (isOfModel && model.probes !== undefined) return true;
   if (drafts !== undefined && drafts !== true && !model.hasModule) return false;
   if (oneForm && !model.oneForm) return false;
   return !(smallestCaseOnly && model.isForced) || first !== undefined || twice === true;
