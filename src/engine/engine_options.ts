@@ -62,6 +62,21 @@ export interface EngineOptions {
   readonly device: DeviceSource;
   /** Ranks that split every layer, all in this process: the bits of one. Default 1. */
   readonly tensorParallelSize?: number | undefined;
+  /**
+   * Groups of those ranks that attend to different requests, each with a cache and batches of its own:
+   * a divisor of `tensorParallelSize`. More than one are loaded by `loadAttentionGroups`. Default 1.
+   */
+  readonly attentionGroups?: number | undefined;
+  /**
+   * Whether the ranks of each attention group share the output head, in place of all ranks: it takes
+   * more memory and exchanges less. Never changes a bit. Default false.
+   */
+  readonly headByGroup?: boolean | undefined;
+  /**
+   * Whether every rank has dense feed-forward layers whole, in place of a part: they take more memory,
+   * and exchange nothing. Never changes a bit. Default false.
+   */
+  readonly wholeDenseLayers?: boolean | undefined;
   /** How a model's experts lie on its ranks. Never changes a bit, but where choices are made up. */
   readonly experts?: ExpertOptions | undefined;
   /**

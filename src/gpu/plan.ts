@@ -47,8 +47,8 @@ export class Recording {
 export interface RepeatedPart<Step> {
   /** How often a step has it. */
   times(step: Step): number;
-  /** The sizes that its launches are given. Default: the step's. */
-  stepOf?(step: Step): Step;
+  /** The sizes that its launches are given, each time from 0. Default: the step's. */
+  stepOf?(step: Step, time: number): Step;
 }
 
 export interface RunOptions {
@@ -171,7 +171,8 @@ function* itemsOf<Step>(
       continue;
     }
     const times = item.part.times(step);
-    const sizes = times > 0 ? (item.part.stepOf?.(step) ?? step) : step;
-    for (let i = 0; i < times; i++) yield* itemsOf(item.items, sizes);
+    for (let time = 0; time < times; time++) {
+      yield* itemsOf(item.items, item.part.stepOf?.(step, time) ?? step);
+    }
   }
 }

@@ -123,6 +123,19 @@ export interface DraftStep {
   readonly onlyBest: boolean;
 }
 
+/** What one of several attention groups has of a step, or of the part of it that is computed now. */
+export interface GroupSizes {
+  readonly rows: number;
+  /** Of them those of generated tokens, which come first. */
+  readonly decodeRows: number;
+  readonly logitRows: number;
+  /** Whether its rows enter a draft module's cache. */
+  readonly enters: boolean;
+  /** Sequences that get drafts, and how many each of them gets. */
+  readonly sequences: number;
+  readonly steps: number;
+}
+
 /** The sizes of a batch that a plan's launches need: one object, changed from step to step. */
 export interface Step {
   rows: number;
@@ -145,6 +158,8 @@ export interface Step {
   onlyBest: boolean;
   /** Absent where no row enters a draft module's cache. */
   draft: DraftStep | undefined;
+  /** What each attention group has; absent where there is one. */
+  groups: readonly GroupSizes[] | undefined;
 }
 
 /** A step without rows. */
@@ -160,6 +175,7 @@ export const EMPTY_STEP: Readonly<Step> = {
   logitRows: 0,
   onlyBest: false,
   draft: undefined,
+  groups: undefined,
 };
 
 export type StepRows = Pick<Step, "rows" | "decodeRows">;

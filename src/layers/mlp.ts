@@ -50,6 +50,8 @@ export class Mlp {
   readonly specs: readonly WeightSpec[];
   /** Columns of its intermediate rows that this rank has. */
   readonly intermediate: number;
+  /** Whether other ranks have the others. */
+  readonly isShared: boolean;
   /** Slabs of the fused gate and up halves, each for outputs from `first` on. */
   readonly #gateUp: readonly {
     readonly weight: LinearWeight;
@@ -89,6 +91,7 @@ export class Mlp {
       );
     }
     this.intermediate = intermediate;
+    this.isShared = communicator.size > 1;
     this.#gateUp = slabs;
     this.#down = new RowParallel(
       { ...context, communicator },

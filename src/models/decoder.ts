@@ -20,12 +20,13 @@ import { ExpertChoices } from "../layers/moe/expert_choices.ts";
 import { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { OutputHead } from "../layers/ranks/output_head.ts";
-import { cutProblem, specOnRank, wholeSpec } from "../layers/ranks/rank_specs.ts";
+import { cutProblem, specOnRank } from "../layers/ranks/rank_specs.ts";
 import { RankSums } from "../layers/ranks/rank_sums.ts";
 import { countProblem, ranksFor, type Unshared } from "../layers/ranks/unshared.ts";
 import { mergeSpecs } from "../layers/weights/destinations.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
+import { attentionRanks, type Communicator } from "../parallel/communicator.ts";
 import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
   bindBlocks,
@@ -139,8 +140,7 @@ export class Decoder implements Model {
 
   #embeddingSpecs(): WeightSpec[] {
     const [table] = this.#embedding.specs;
-    const { isWhole, linear } = this.#head;
-    const head = isWhole ? linear.specs.map(wholeSpec) : linear.specs;
+    const { isWhole, specs: head } = this.#head;
     // A rank with a part of the head has the whole table: read twice where they are one tensor.
     if (!this.#shape.tiedEmbeddings || !isWhole) return [table!, ...head];
     return mergeSpecs([[table!], head]);
@@ -148,10 +148,11 @@ export class Decoder implements Model {
 
   compile(plan: Plan<Step>, tensors: PlanTensors): BindDrafts {
     const { device } = plan.recorder;
-    const { memory, maxRows, communicator } = this.#options;
+    const { memory, maxRows } = this.#options;
     const shape = this.#shape;
     const forms = this.#forms;
     const stride = Math.ceil(shape.hiddenSize / 4) * 4;
+    const communicator = attentionRanks(this.#options.communicator);
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
     const own = { maxRows, stride, rounding: this.#rounding, forms };
@@ -218,14 +219,15 @@ export class Decoder implements Model {
     rows: { readonly x: Tensor; readonly xStride: number },
   ): void {
     const { recorder } = plan;
-    const output = this.#head.into(recorder.device, { logits, stride });
+    const output = this.#head.into(recorder.device, { ...rows, logits, stride });
+    output.bring(plan);
     // Whose token is drawn next has the class of generated ones, a prompt's last row too.
-    const input = { ...rows, phase: "decode" } as const;
+    const input = { x: output.x, xStride: output.xStride, phase: "decode" } as const;
     addLaunches(plan, headLaunches(this.#forms), {
       logits: () => {
         const { out, outStride } = output;
         const head = this.#head.linear.bind(recorder, { ...input, out, outStride });
-        return ({ logitRows }) => head(logitRows);
+        return (step) => head(output.rowsOf(step, step.logitRows));
       },
       findBest: () => {
         const found = { work: logits, workStride: stride, ids: inputs.sampled };
@@ -255,16 +257,22 @@ function outputHead(
   options: ModelOptions,
   { name, ...shape }: { readonly name: string; readonly rows: number; readonly columns: number },
 ): OutputHead {
-  const { communicator, formats } = options;
+  const { formats } = options;
+  const communicator = headRanks(options);
   const rows = shape.rows / communicator.size;
   const problem =
     countProblem(communicator, { count: shape.rows, dimension: "rows" }) ??
     cutProblem(communicator, { ...shape, rows, split: "rows", format: formats.linear(name) });
-  const ranks = ranksFor(options, { name, problem });
+  const ranks = ranksFor({ ...options, communicator }, { name, problem });
   const own = shape.rows / ranks.size;
   const { columns } = shape;
   const linear = new Linear(options, { name, rows: own, columns, split: "rows" });
   return new OutputHead(linear, { memory: options.memory, ranks, rows: own });
+}
+
+/** The ranks that share the head out: all of them, or those of each attention group. */
+function headRanks({ communicator, headByGroup }: ModelOptions): Communicator {
+  return headByGroup === true ? attentionRanks(communicator) : communicator;
 }
 
 /** Keeps the rows in front of a layer, where steps draft by a network that takes them. */

@@ -10,19 +10,25 @@ import type { Plan } from "../gpu/plan.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { Step } from "../layers/batch.ts";
 import type { Embedding } from "../layers/embedding.ts";
+import { always } from "../layers/launches/launch_list.ts";
 import { Mlp } from "../layers/mlp.ts";
 import type { MoeBinding } from "../layers/moe/expert_halves.ts";
 import type { ExpertHits } from "../layers/moe/expert_hits.ts";
 import { expertLayout } from "../layers/moe/experts.ts";
 import { Moe } from "../layers/moe/moe.ts";
 import { allocateMoeScratch, type MoeShape } from "../layers/moe/moe_scratch.ts";
+import { GroupRows } from "../layers/ranks/group_rows.ts";
+import { groupedRanks } from "../layers/ranks/group_sizes.ts";
+import { RankSums } from "../layers/ranks/rank_sums.ts";
 import { RowReturn } from "../layers/ranks/row_return.ts";
 import { SlotExchange } from "../layers/ranks/slot_exchange.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
+import { ONE_RANK } from "../parallel/communicator.ts";
 import { ExpertLayout } from "../parallel/experts/expert_layout.ts";
 import type { DecoderForms } from "./decoder_launches.ts";
 import {
+  allocateRows,
   compileNorm,
   compileSum,
   type DecoderRows,
@@ -64,8 +70,13 @@ export function createLayer(
     feedForward:
       made.isSparse && experts !== undefined
         ? { experts: new Moe(placed, experts, `${name}.mlp`, made.hits?.of(made.index)) }
-        : { dense: new Mlp(options, { name: `${name}.mlp`, hiddenSize, ...mlp }) },
+        : { dense: new Mlp(denseContext(options), { name: `${name}.mlp`, hiddenSize, ...mlp }) },
   };
+}
+
+/** The ranks that share a dense block out: all of them, or each has it whole. */
+function denseContext(options: ModelOptions): ModelOptions {
+  return options.wholeDense === true ? { ...options, communicator: ONE_RANK } : options;
 }
 
 export function layerSpecs({
@@ -89,6 +100,8 @@ export interface LayerBlocks {
     readonly intermediateStride: number;
   };
   readonly moe: (DecoderRows & Omit<MoeBinding, "residual">) | undefined;
+  /** Of ranks in several attention groups: the rows of all. */
+  readonly groups: { readonly together: GroupRows; readonly rows: DecoderRows } | undefined;
 }
 
 /** Allocates it. */
@@ -102,11 +115,37 @@ export function bindBlocks(
   },
 ): LayerBlocks {
   const { shape, forms, rows, attention, tensors } = bound;
+  const { device } = plan.recorder;
   const attend = attention.bind(tensors, rows);
-  const dense = denseBinding(options, bound.layers, rows);
+  const groups = openGroups(options, { shape, forms, rows, device });
+  const blockRows = options.maxRows * (options.communicator.attention?.groups ?? 1);
+  const blocks = { ...options, maxRows: blockRows };
+  const dense = denseBinding(blocks, bound.layers, rows);
   const { experts } = shape;
-  const moe = experts && moeBinding(options, experts, { rows, device: plan.recorder.device });
-  return { shape, forms, rows, attend, dense, moe };
+  const { hidden } = groups?.rows ?? rows;
+  const moe = experts && moeBinding(blocks, experts, { rows, hidden, device });
+  return { shape, forms, rows, attend, dense, moe, groups };
+}
+
+/** Where rows of all attention groups meet; undefined where there is one group. */
+function openGroups(
+  { memory, communicator, maxRows }: ModelOptions,
+  {
+    shape,
+    forms,
+    rows,
+    device,
+  }: Pick<LayerBlocks, "shape" | "forms" | "rows"> & { readonly device: GPUDevice },
+): LayerBlocks["groups"] {
+  const ranks = groupedRanks(communicator);
+  if (ranks === undefined) return undefined;
+  const { hiddenStride: stride, rounding } = rows;
+  const sizes = { maxRows: maxRows * ranks.attention.groups, stride };
+  const sums = new RankSums({ device, memory, communicator, ...sizes });
+  return {
+    together: new GroupRows({ device, memory, ranks, maxRows, stride }),
+    rows: { ...allocateRows(memory, shape, { ...sizes, rounding, forms }), sums },
+  };
 }
 
 /**
@@ -117,7 +156,7 @@ export function bindBlocks(
  */
 export function compileLayer(
   plan: Plan<Step>,
-  { shape, forms, rows, attend, dense, moe }: LayerBlocks,
+  blocks: LayerBlocks,
   { feedForward, feedForwardNorm }: Pick<DecoderLayer, "feedForward" | "feedForwardNorm">,
   at: {
     readonly index: number;
@@ -126,6 +165,7 @@ export function compileLayer(
     readonly inputs?: StepTensors;
   },
 ): Pending {
+  const { shape, forms, rows, attend, groups } = blocks;
   const { hidden, output } = rows;
   const { index, name, next, inputs } = at;
   const addend: Addend = { kind: "row", tensor: output };
@@ -134,13 +174,62 @@ export function compileLayer(
   const pending = { addend, isAdded: isAttended };
   compileNorm(plan, shape, { rows, weight: feedForwardNorm, pending, forms });
   plan.tap(`${name}.after_attn`, hidden);
+  const block = "experts" in feedForward ? feedForward.experts : feedForward.dense;
+  if (groups !== undefined && block.isShared) {
+    compileOfAll(plan, blocks, { feedForward, norm: feedForwardNorm, name });
+    return { addend, isAdded: always, leavesNorm: true };
+  }
   const residual = next && residualOf(rows, next, forms);
+  return compileFeedForward(plan, blocks, {
+    feedForward,
+    norm: feedForwardNorm,
+    rows: { ...rows, residual },
+    name,
+  });
+}
+
+/** A block whose weights the ranks of all groups share, for the rows of all: each group gets its own back. */
+function compileOfAll(
+  plan: Plan<Step>,
+  blocks: LayerBlocks,
+  at: {
+    readonly feedForward: DecoderLayer["feedForward"];
+    readonly norm: VectorWeight;
+    readonly name: string;
+  },
+): void {
+  const { shape, forms } = blocks;
+  const { feedForward, norm: weight, name } = at;
+  const { together, rows } = blocks.groups!;
+  const hidden = { own: blocks.rows.hidden, all: rows.hidden };
+  together.bring(plan, `${name} rows of all groups`, hidden);
+  together.within(plan, () => {
+    compileNorm(plan, shape, { rows, weight, pending: undefined, forms });
+    const pending = compileFeedForward(plan, blocks, { feedForward, norm: weight, rows, name });
+    // For what it adds: what it norms is not read.
+    compileNorm(plan, shape, { rows, weight, pending, forms });
+  });
+  together.take(plan, hidden);
+}
+
+function compileFeedForward(
+  plan: Plan<Step>,
+  { shape, dense, moe }: LayerBlocks,
+  at: {
+    readonly feedForward: DecoderLayer["feedForward"];
+    readonly norm: VectorWeight;
+    readonly rows: DecoderRows;
+    readonly name: string;
+  },
+): Pending {
+  const { feedForward, norm: weight, rows, name } = at;
   if ("experts" in feedForward) {
     // Any norm's weight: its rows are not read.
-    const norm = { shape, rows, weight: feedForwardNorm };
-    return compileExperts(plan, feedForward.experts, { ...moe!, residual }, { name, norm });
+    const norm = { shape, rows, weight };
+    return compileExperts(plan, feedForward.experts, { ...moe!, ...rows }, { name, norm });
   }
-  return { addend, isAdded: feedForward.dense.compile(plan, { ...dense, residual }) };
+  const addend: Addend = { kind: "row", tensor: rows.output };
+  return { addend, isAdded: feedForward.dense.compile(plan, { ...dense, ...rows }) };
 }
 
 /** From tokens to rows that its final norm has not normed yet. */
@@ -220,7 +309,16 @@ function compileExperts(
 function moeBinding(
   options: ModelOptions,
   shape: MoeShape,
-  { rows, device }: { readonly rows: DecoderRows; readonly device: GPUDevice },
+  {
+    rows,
+    hidden,
+    device,
+  }: {
+    readonly rows: DecoderRows;
+    /** Of those that ranks may add up for each other. */
+    readonly hidden: Tensor;
+    readonly device: GPUDevice;
+  },
 ) {
   const { memory, maxRows, communicator } = options;
   const { hiddenStride: stride } = rows;
@@ -236,7 +334,7 @@ function moeBinding(
   const isShared = layout.isShared || ExpertLayout.plain(communicator, shape.routed).isShared;
   if (!isShared) return { ...rows, scratch, exchange: undefined };
   const { allToAll: mode } = options;
-  const returns = mode && new RowReturn({ ...meeting, mode, maxRows, hidden: rows.hidden });
+  const returns = mode && new RowReturn({ ...meeting, mode, maxRows, hidden });
   return { ...rows, scratch, exchange: new SlotExchange({ ...meeting, returns }) };
 }
 

@@ -43,6 +43,8 @@ export interface Pending {
   /** Undefined where it is in the residual stream in every step, which no norm has read yet. */
   readonly addend: Addend | undefined;
   readonly isAdded: AddsRows;
+  /** Whether it is added in every step, and the norm behind the block has still its own work to do. */
+  readonly leavesNorm?: boolean;
 }
 
 /** Where a norm stands. */
@@ -107,7 +109,8 @@ export function compileNorm(
   norm: NormPlace,
 ): void {
   const { recorder } = plan;
-  const { rows, weight, pending, forms } = norm;
+  const { rows, weight, forms } = norm;
+  const pending = norm.pending?.leavesNorm === true ? undefined : norm.pending;
   const { hidden: x, normedRows: normed, hiddenStride: stride } = rows;
   addLaunches(plan, normLaunches(forms, pending?.isAdded ?? never), {
     norm: () => {

@@ -26,7 +26,7 @@ import {
   type DefinedRanks,
   rankedModel,
   type SharedHeads,
-  wholeAttention,
+  sharedAttention,
 } from "../layers/ranks/ranked_model.ts";
 import { activationRounding } from "./activation_rounding.ts";
 import { type DeepseekConfig, readDeepseekConfig } from "./config/deepseek_config.ts";
@@ -188,7 +188,7 @@ export function mlaBlocks(
     (_, i) => new MlaAttention(options, shape, `${nameOf(i)}.self_attn`),
   );
   return {
-    layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),
+    layers: layers.map((layer) => sharedAttention(layer, options.communicator)),
     bind({ inputs, cache }, rows) {
       const { memory, contextLength: positions, pageSize, prefillCapacity } = options;
       const table = memory.allocate("weights", positions * rope * 4, "rope table");

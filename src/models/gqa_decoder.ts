@@ -22,7 +22,7 @@ import {
   headCopies,
   rankedModel,
   type SharedHeads,
-  wholeAttention,
+  sharedAttention,
 } from "../layers/ranks/ranked_model.ts";
 import type { RankOf } from "../parallel/communicator.ts";
 import { activationRounding } from "./activation_rounding.ts";
@@ -170,7 +170,7 @@ export function gqaBlocks(
     return new GqaAttention(options, shape, { name, window: windows[i] });
   });
   return {
-    layers: options.communicator.size > 1 ? layers : layers.map(wholeAttention),
+    layers: layers.map((layer) => sharedAttention(layer, options.communicator)),
     bind({ inputs, cache }, rows) {
       const { memory, contextLength: positions, pageSize } = options;
       const { parted } = inputs;

@@ -24,6 +24,12 @@ export interface ModelOptions extends LayerContext {
   readonly prefillCapacity: number;
   /** Quantizes the inputs of quantized linears, as the checkpoint's scheme says. */
   readonly quantizeActivations: boolean;
+  /**
+   * Whether the ranks of each attention group share a head, and each rank has dense feed-forward blocks
+   * whole. Default false: all ranks share both.
+   */
+  readonly headByGroup?: boolean;
+  readonly wholeDense?: boolean;
   /** Whether the checkpoint's multi-token-prediction module is there to draft. Default false. */
   readonly drafts?: boolean;
   /** Whether a model that reads images has what it reads them with. Default true. */

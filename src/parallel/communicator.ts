@@ -35,6 +35,15 @@ export interface ToAll extends Pick<Exchange, "name"> {
   readonly receives: readonly number[];
 }
 
+/** The ranks of a group that have requests of their own: their attention, and its cache. */
+export interface AttentionGroup {
+  /** Which of how many. */
+  readonly group: number;
+  readonly groups: number;
+  /** Among themselves. Where one leaves, all groups end. */
+  readonly communicator: Communicator;
+}
+
 /** One rank's end of its group. Every rank makes the same calls in the same order, one at a time. */
 export interface Communicator extends RankOf {
   /**
@@ -71,6 +80,11 @@ export interface Communicator extends RankOf {
   readonly allocate?: ((bytes: number) => Uint8Array<ArrayBuffer>) | undefined;
   /** Takes it back; no exchange may be on its way that has it. */
   readonly release?: ((memory: Uint8Array<ArrayBuffer>) => void) | undefined;
+  /**
+   * Of ranks in several groups that attend to different requests; ranks in a row are one. Default: all
+   * ranks attend to the same ones.
+   */
+  readonly attention?: AttentionGroup | undefined;
   /** Leaves the group: ranks that wait for this one, now or later, fail with the reason. */
   abort(reason: string): void;
 }
@@ -80,6 +94,11 @@ export interface LocalCommunicator extends Communicator {
   readonly spoil: (reason: string) => Promise<never>;
   /** Has the ranks meet again after one has left. To be called while none waits. */
   renew(): void;
+}
+
+/** The ranks that attend to the same requests as this one. */
+export function attentionRanks(communicator: Communicator): Communicator {
+  return communicator.attention?.communicator ?? communicator;
 }
 
 /** The first rank of a group that never meets: of what ranks allocate and compile alike. */

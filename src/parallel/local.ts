@@ -4,7 +4,7 @@
  * @module
  */
 import { GroupError, SpoiledError } from "../errors.ts";
-import type { Exchange, LocalCommunicator, ToAll } from "./communicator.ts";
+import type { Exchange, LocalCommunicator, RankOf, ToAll } from "./communicator.ts";
 import {
   type Coming,
   comesTwice,
@@ -24,18 +24,35 @@ interface Arrival {
   reject(error: GroupError): void;
 }
 
-/** A communicator for each of `size` ranks, in order. */
-export function localGroup(size: number): readonly LocalCommunicator[] {
+/**
+ * A communicator for each of `size` ranks, in order.
+ *
+ * @param groups That attend to different requests; a divisor of `size`. Default: one.
+ */
+export function localGroup(size: number, groups = 1): readonly LocalCommunicator[] {
+  const own = size / groups;
   const meeting = new Meeting(size);
-  return Array.from({ length: size }, (_, rank) => ({
-    rank,
-    size,
-    allGather: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
-    allToAll: (part, into, exchange) => meeting.join(rank, { part, into, exchange }),
-    spoil: (reason) => meeting.spoil(rank, reason),
-    abort: (reason) => meeting.fail(new GroupError(withoutRank(rank, reason))),
-    renew: () => meeting.renew(),
-  }));
+  const ofGroups = groups === 1 ? [] : Array.from({ length: groups }, () => new Meeting(own));
+  const meetings = [meeting, ...ofGroups];
+  const link = (rank: number, at: Meeting, of: RankOf): LocalCommunicator => ({
+    ...of,
+    allGather: (part, into, exchange) => at.join(of.rank, { part, into, exchange }),
+    allToAll: (part, into, exchange) => at.join(of.rank, { part, into, exchange }),
+    spoil: (reason) => at.spoil(of.rank, reason),
+    abort: (reason) => {
+      for (const one of meetings) one.fail(new GroupError(withoutRank(rank, reason)));
+    },
+    renew: () => {
+      for (const one of meetings) one.renew();
+    },
+  });
+  return Array.from({ length: size }, (_, rank) => {
+    const all = link(rank, meeting, { rank, size });
+    if (groups === 1) return all;
+    const group = Math.floor(rank / own);
+    const communicator = link(rank, ofGroups[group]!, { rank: rank % own, size: own });
+    return { ...all, attention: { group, groups, communicator } };
+  });
 }
 
 /** Where ranks wait for each other. */

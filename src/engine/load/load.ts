@@ -262,7 +262,8 @@ async function allocate(loading: Loading, layout: LinearLayout, uploads: Uploads
       draft,
       oneForm,
       communicator,
-      buckets: options.decodeBuckets,
+      // What other groups bring changes from step to step.
+      buckets: communicator.attention === undefined ? options.decodeBuckets : [],
       thresholds: coinThresholds(options),
     });
     owned.push(runner);

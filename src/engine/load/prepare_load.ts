@@ -100,7 +100,8 @@ export async function prepareLoad(
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
   const maxTreeNodes = Math.max(treeNodes(given), wanted.tree?.draftTokens ?? 0);
-  const widest = widestOf(shape, opened?.definition.shape);
+  const groups = given.communicator?.attention?.groups ?? 1;
+  const widest = widestOf(shape, opened?.definition.shape, groups);
   const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, maxTreeNodes });
 
   const modelOptions = {
@@ -108,6 +109,8 @@ export async function prepareLoad(
     ...expertContext(definition, given),
     maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
     drafts: maxDrafts > 0 && opened === undefined,
+    headByGroup: given.headByGroup ?? false,
+    wholeDense: given.wholeDenseLayers ?? false,
   };
   const layout = orderOf(tuning);
   const ledger = { memory: counting, layout, formats: formats() };
@@ -229,9 +232,12 @@ function promptForms(
 
 /** What rows take at most in a model and in one that drafts for it. */
 function widestOf(
-  { maxRowBytes, hiddenSize, expandedEntry }: ModelShape,
+  { maxRowBytes: { row, decodeRow }, hiddenSize, expandedEntry }: ModelShape,
   draft: ModelShape | undefined,
+  groups: number,
 ): Pick<ModelShape, "maxRowBytes" | "hiddenSize" | "expandedEntry"> {
+  // Rows of all attention groups meet.
+  const maxRowBytes = { row: row * groups, decodeRow };
   if (draft === undefined) return { maxRowBytes, hiddenSize, expandedEntry };
   const own = draft.maxRowBytes;
   return {

@@ -12,6 +12,7 @@ import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import { isTree, longestOf } from "../../layers/draft_tree.ts";
+import { groupedRanks, SizesExchange } from "../../layers/ranks/group_sizes.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -81,6 +82,10 @@ export class ModelRunner implements StepRunner {
   /** By the counts of a step: the launches kept for it, with what else they are for. */
   readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
   readonly #step: Step = { ...EMPTY_STEP };
+  /** Where attention groups tell each other what they bring; absent where there is one. */
+  readonly #sizes: SizesExchange | undefined;
+  /** Whether the step that is recorded is one of other groups alone. */
+  #isIdle = false;
   /** Reads the ids of the step recorded last. */
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
@@ -94,6 +99,8 @@ export class ModelRunner implements StepRunner {
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
     this.#communicator = options.communicator;
+    const groups = groupedRanks(options.communicator);
+    this.#sizes = groups && new SizesExchange(groups);
     this.#findsBest = options.model.findsBest;
     this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
     const inputSizes = stepTensorSizes(options, cache);
@@ -119,6 +126,7 @@ export class ModelRunner implements StepRunner {
     const { expertHits } = options.model;
     this.#experts = expertHits && new ExpertCounter(this.plan, expertHits);
     this.plan.addVarying(({ logitRows, draft }) => {
+      if (this.#isIdle) return;
       const ids = logitRows + (draft?.idCount ?? 0);
       // A step without logits is waited for too, so that steps never pile up on the queue.
       this.#read = this.#readback.record(recorder, tensors.sampled, Math.max(ids, 1) * 4);
@@ -177,12 +185,10 @@ export class ModelRunner implements StepRunner {
       const seesAll = keepsLogits || options.onTap !== undefined;
       const recording = this.#prepare(batch, rows, { request, seesAll });
       this.#experts?.begin(onExperts && batch.sources.length);
+      this.#step.groups = await this.#sizes?.meet(this.#step);
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
-      this.plan.recorder.abandon();
-      // Other ranks would wait for this rank's part of the step.
-      this.#communicator.abort(`its step failed: ${(error as Error).message}`);
-      throw error;
+      throw this.#leaveStep(error);
     }
     const { draft } = this.#step;
     const chosen = this.#experts?.take()?.then(onExperts);
@@ -203,6 +209,33 @@ export class ModelRunner implements StepRunner {
     // told of nothing.
     for (const one of [tokens, drafts]) one.catch(() => {});
     return { tokens, drafts };
+  }
+
+  /**
+   * Takes part in a step of other attention groups: this rank computes what it has for their rows. What
+   * its own steps have left stays, and goes on with the next of them.
+   */
+  async idle(): Promise<void> {
+    if (this.#broken !== undefined) throw this.#broken;
+    const step: Step = { ...EMPTY_STEP };
+    this.#isIdle = true;
+    try {
+      this.#sampler.prepare({ sampled: [], scored: [] });
+      this.#experts?.begin(undefined);
+      step.groups = await this.#sizes?.meet(step);
+      await this.plan.run(step);
+    } catch (error) {
+      throw this.#leaveStep(error);
+    } finally {
+      this.#isIdle = false;
+    }
+  }
+
+  #leaveStep(error: unknown): unknown {
+    this.plan.recorder.abandon();
+    // Other ranks would wait for this rank's part of the step.
+    this.#communicator.abort(`its step failed: ${(error as Error).message}`);
+    return error;
   }
 
   /** Launches that a batch records, by part of the model. Runs the batch. */

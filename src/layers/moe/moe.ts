@@ -118,7 +118,7 @@ export class Moe {
     return this.#parts.name;
   }
 
-  /** Whether no rank has all of its experts. */
+  /** Whether ranks have different experts. */
   get isShared(): boolean {
     return this.#layout.isShared;
   }

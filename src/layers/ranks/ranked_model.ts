@@ -4,10 +4,15 @@
  * @module
  */
 import type { WeightSpec } from "../../checkpoint/weight_spec.ts";
-import { type Communicator, ONE_RANK, type RankOf } from "../../parallel/communicator.ts";
+import {
+  attentionRanks,
+  type Communicator,
+  ONE_RANK,
+  type RankOf,
+} from "../../parallel/communicator.ts";
 import type { LayerContext } from "../layer_context.ts";
 import type { MatrixFormats } from "../weights/matrix_format.ts";
-import { cutProblem, wholeSpec } from "./rank_specs.ts";
+import { cutProblem, specOnRank, wholeSpec } from "./rank_specs.ts";
 import { countProblem, ranksFor, UnsharedParts } from "./unshared.ts";
 
 /** The ranks that a model is defined for, and how the checkpoint keeps what they share. */
@@ -52,17 +57,18 @@ export interface RankedModel {
 /** @param ranks Absent for one rank. */
 export function rankedModel(ranks: DefinedRanks | undefined, heads: SharedHeads): RankedModel {
   const communicator = ranks?.communicator ?? ONE_RANK;
-  const problem = ranks && headsProblem(ranks, heads);
-  const attention = ranksFor({ communicator }, { name: "self_attn", problem });
+  const sharing = attentionRanks(communicator);
+  const problem = ranks && headsProblem({ ...ranks, communicator: sharing }, heads);
+  const attention = ranksFor({ communicator: sharing }, { name: "self_attn", problem });
   return {
     communicator,
     attention,
     options(given, roundsRows) {
       const unshared = new UnsharedParts();
       const common = { ...given, unshared, roundsRows: roundsRows && given.quantizeActivations };
-      ranksFor({ communicator, unshared }, { name: "self_attn", problem });
+      ranksFor({ communicator: sharing, unshared }, { name: "self_attn", problem });
       if (headCopies(heads, attention) > 1) {
-        const why = `its ${heads.count} ${heads.dimension} are fewer than ${communicator.size} ranks`;
+        const why = `its ${heads.count} ${heads.dimension} are fewer than ${attention.size} ranks`;
         unshared.add("one head of self_attn.k_proj and v_proj", why);
       }
       return {
@@ -98,7 +104,10 @@ function headsProblem(
   return undefined;
 }
 
-/** The weights of a layer's attention, where each rank has all of them. */
-export function wholeAttention({ specs }: { readonly specs: readonly WeightSpec[] }) {
-  return { specs: specs.map(wholeSpec) };
+/** The weights of a layer's attention, of which one of the ranks that share it has its part. */
+export function sharedAttention(
+  { specs }: { readonly specs: readonly WeightSpec[] },
+  attention: RankOf,
+) {
+  return { specs: specs.map((spec) => wholeSpec(specOnRank(spec, attention))) };
 }

@@ -19,7 +19,8 @@ import { acceptRows } from "../../../kernels/speculation/accept_rows.ts";
 import { advanceRows } from "../../../kernels/speculation/advance_rows.ts";
 import { startRows } from "../../../kernels/speculation/start_rows.ts";
 import type { Plan, RepeatedPart } from "../../gpu/plan.ts";
-import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import { type DraftStep, EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import { draftingGroups, enteringGroups, mostDrafts } from "../../layers/ranks/group_sizes.ts";
 import type { DraftBinding } from "../model_options.ts";
 import type { DraftLaunches, DraftTarget } from "./draft_network.ts";
 
@@ -41,12 +42,37 @@ export interface Choice extends DraftOptions {
   readonly launches: DraftLaunches;
 }
 
+/** Of a group none of whose rows enters, beside one that has some. */
+const NO_DRAFTS: DraftStep = {
+  ...{ sequences: 0, steps: 0, nodes: 0, splits: 1, firstId: 0, idCount: 0 },
+  ...{ draws: false, onlyBest: false },
+};
+
 /** The rows of a step that enter the network's cache, with its attention cut as the network's is. */
 export function enteringPart(): RepeatedPart<Step> {
   const own: Step = { ...EMPTY_STEP };
   return {
-    times: ({ draft }) => (draft === undefined ? 0 : 1),
-    stepOf: (step) => Object.assign(own, step, step.draft?.cut),
+    times: ({ draft, groups }) =>
+      draft !== undefined || groups?.some(({ enters }) => enters) === true ? 1 : 0,
+    stepOf: (step) => {
+      const { draft, groups } = step;
+      if (draft !== undefined) Object.assign(own, step, draft.cut);
+      else Object.assign(own, EMPTY_STEP, { draft: NO_DRAFTS });
+      own.groups = groups && enteringGroups(groups);
+      return own;
+    },
+  };
+}
+
+/** What makes the first draft of each sequence, behind the rows that have entered. */
+function firstDraft(): RepeatedPart<Step> {
+  const own: Step = { ...EMPTY_STEP };
+  return {
+    times: (step) => (mostDrafts(step) > 0 ? 1 : 0),
+    stepOf: (step) => {
+      if (step.groups === undefined) return step;
+      return Object.assign(own, step, { groups: draftingGroups(step.groups, 0) });
+    },
   };
 }
 
@@ -55,11 +81,11 @@ export function compileProposal(plan: Plan<Step>, choice: Choice): void {
   const { launches, tensors } = choice;
   const { drafts } = tensors;
   const propose = bindProposal(plan, choice);
-  const stepOf = chainSteps();
+  const stepOf = chainSteps(1);
   plan.within(enteringPart(), () => {
     plan.group("draft layer");
     const compileHidden = launches.compileRows("step");
-    plan.within({ times: ({ draft }) => (draft!.steps > 0 ? 1 : 0) }, () => {
+    plan.within(firstDraft(), () => {
       plan.group("draft");
       plan.add(bindAcceptance(plan, tensors));
       compileHidden(drafts.lastRows);
@@ -67,7 +93,7 @@ export function compileProposal(plan: Plan<Step>, choice: Choice): void {
       propose();
       plan.tap("mtp.logits", drafts.logits);
     });
-    plan.within({ times: ({ draft }) => Math.max(draft!.steps - 1, 0), stepOf }, () => {
+    plan.within({ times: (step) => Math.max(mostDrafts(step) - 1, 0), stepOf }, () => {
       plan.group("draft chain");
       launches.compileRows("chain")(drafts.places);
       propose();
@@ -85,7 +111,7 @@ export function compileChain(plan: Plan<Step>, choice: Choice): void {
     plan.add(bindAcceptance(plan, tensors));
     plan.add(bindStart(plan, choice));
   });
-  plan.within({ times: stepsOf, stepOf: chainSteps() }, () => {
+  plan.within({ times: stepsOf, stepOf: chainSteps(0) }, () => {
     plan.group("draft chain");
     launches.compileRows("chain")(tensors.drafts.places);
     propose();
@@ -132,9 +158,10 @@ function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
   const { inputs, drafts, padding } = choice.tensors;
   const { hidden: x, logits, logitsStride: stride, best: ids, entries, ends, draws } = drafts;
   const input = { x, xStride };
-  const output = head.into(recorder.device, { logits, stride });
+  const output = head.into(recorder.device, { ...input, logits, stride });
   const { out, outStride } = output;
-  const multiply = head.linear.bind(recorder, { ...input, out, outStride, phase: "decode" });
+  const rows = { x: output.x, xStride: output.xStride };
+  const multiply = head.linear.bind(recorder, { ...rows, out, outStride, phase: "decode" });
   const draw = sample(recorder, { logits, stride, vocabulary, ids, draws });
   const choose = argmax(recorder, { logits, stride, vocabulary, ids });
   const find =
@@ -156,9 +183,11 @@ function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
   });
   const finds = ({ draft }: Step) => draft!.onlyBest && find !== undefined;
   return () => {
+    output.bring(plan);
     plan.add((step) => {
       const { sequences } = step.draft!;
-      (finds(step) ? find! : multiply)(sequences);
+      if (finds(step)) find!(sequences);
+      else multiply(output.rowsOf(step, sequences));
     });
     output.gather(plan, ({ draft }) => draft!.sequences);
     plan.add((step) => {
@@ -170,12 +199,22 @@ function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
   };
 }
 
-/** A row of each sequence, in the form of generated ones. */
-function chainSteps(): (step: Step) => Step {
+/**
+ * A row of each sequence, in the form of generated ones; none in a group that has made its drafts.
+ *
+ * @param made Drafts in front of the first of them.
+ */
+function chainSteps(made: number): (step: Step, time: number) => Step {
   const chainStep: Step = { ...EMPTY_STEP };
-  return ({ draft }) => {
-    const { sequences, splits } = draft!;
+  return ({ draft, groups }, time) => {
+    const n = made + time;
+    const isMade = draft!.steps <= n;
+    const sequences = isMade ? 0 : draft!.sequences;
     const sizes = { rows: sequences, decodeRows: sequences, logitRows: sequences };
-    return Object.assign(chainStep, { ...sizes, decodeSplits: splits, draft });
+    return Object.assign(chainStep, sizes, {
+      decodeSplits: draft!.splits,
+      draft: isMade ? NO_DRAFTS : draft,
+      groups: groups && draftingGroups(groups, n),
+    });
   };
 }

@@ -170,7 +170,7 @@ function bindLogits(
   const { recorder } = plan;
   const { head, hiddenStride: xStride } = launches;
   const { hidden: x, logits, logitsStride: stride } = drafts;
-  const output = head.into(recorder.device, { logits, stride });
+  const output = head.into(recorder.device, { x, xStride, logits, stride });
   const { out, outStride } = output;
   return (countOf) => {
     // Bound anew, as one submit may have it for other numbers of rows.

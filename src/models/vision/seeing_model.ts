@@ -9,7 +9,7 @@ import { DeviceMemory } from "../../gpu/memory.ts";
 import type { LayerContext } from "../../layers/layer_context.ts";
 import type { DefinedRanks } from "../../layers/ranks/ranked_model.ts";
 import type { MatrixFormats } from "../../layers/weights/matrix_format.ts";
-import { ONE_RANK } from "../../parallel/communicator.ts";
+import { attentionRanks, ONE_RANK } from "../../parallel/communicator.ts";
 import type { Model, ModelDefinition } from "../model.ts";
 import type { CreateOptions } from "../model_options.ts";
 import type { VisionTower } from "./vision_tower.ts";
@@ -50,7 +50,7 @@ export function createSeeing(
     specs.map((spec) => ({ ...spec, name: storedName(spec.name) }));
   const text = definition.create({ ...options, formats: formats.renamed(storedName) });
   const textBytes = memory.bytes("weights");
-  const isFirst = (ranks?.communicator ?? ONE_RANK).rank === 0;
+  const isFirst = attentionRanks(ranks?.communicator ?? ONE_RANK).rank === 0;
   // Of a tower that nothing is read with the names alone are wanted.
   const towerMemory = sees ? memory : new DeviceMemory(memory.limits);
   const context = { ...options, memory: towerMemory, communicator: ONE_RANK };

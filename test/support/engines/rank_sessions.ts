@@ -36,10 +36,10 @@ export interface RankSession {
 export function openRanks(
   source: WeightSource,
   size: number,
-  options: Partial<LoadOptions> = {},
+  { attentionGroups, ...options }: Partial<LoadOptions> = {},
 ): Promise<RankSession[]> {
   return Promise.all(
-    localGroup(size).map(async (communicator, rank) => {
+    localGroup(size, attentionGroups).map(async (communicator, rank) => {
       const exchanged = { names: [] as string[], bytes: 0 };
       let readBytes = 0;
       const counted: WeightSource = {

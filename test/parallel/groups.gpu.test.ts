@@ -1,0 +1,38 @@
+/** Attention groups: ranks that share a model and attend to different rows have the bits of one. */
+import { test } from "vitest";
+import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import {
+  answersOfOne,
+  closeRanks,
+  expectAlike,
+  RANK_VOCABULARY,
+} from "../support/engines/rank_answers.ts";
+
+const DEEPSEEK = {
+  hidden_size: 256,
+  intermediate_size: 1024,
+  kv_lora_rank: 128,
+  moe_intermediate_size: 128,
+  n_routed_experts: 8,
+  num_attention_heads: 8,
+  num_hidden_layers: 3,
+  num_key_value_heads: 8,
+  q_lora_rank: 128,
+  qk_nope_head_dim: 64,
+  qk_rope_head_dim: 64,
+  v_head_dim: 128,
+  vocab_size: RANK_VOCABULARY,
+};
+
+test("two groups", async () => {
+  const source = randomDeepseek({ config: DEEPSEEK, dtype: "FP8" });
+  const want = await answersOfOne(source);
+  for (const options of [{}, { headByGroup: true }, { wholeDenseLayers: true }]) {
+    const ranks = await expectAlike(source, want, { size: 2, attentionGroups: 2, ...options });
+    console.log(
+      ranks[0]!.exchanged.names.slice(0, 12),
+      ranks[0]!.session.loaded.memoryBudget.weightBytes / want.weightBytes,
+    );
+    closeRanks(ranks);
+  }
+});
