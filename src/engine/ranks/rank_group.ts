@@ -39,23 +39,48 @@ export async function loadRanks(
   checkpoint: Checkpoint,
   options: EngineOptions & Pick<LoadOptions, "signal">,
 ): Promise<EngineModel> {
-  const { tensorParallelSize: size = 1 } = options;
-  if (!Number.isInteger(size) || size < 1 || size > MOST_RANKS) {
+  const { tensorParallelSize: size = 1, attentionGroups = 1 } = options;
+  if (attentionGroups !== 1) {
     throw new InvalidRequestError(
-      `Cannot use tensorParallelSize ${size}: it must be a whole number from 1 to ${MOST_RANKS}`,
-      "tensorParallelSize",
+      `Cannot use attentionGroups ${attentionGroups} for one engine: loadAttentionGroups loads one for each`,
+      "attentionGroups",
     );
   }
-  const places = options.rankDevices ?? Array<number>(size).fill(0);
-  requirePlaces(places, { size, device: options.device });
-  if (size === 1) {
-    const model = await loadModel(checkpoint, { ...options, device: placed(options, places[0]!) });
-    return { ...model, devices: [model.device] };
+  if (size !== 1) {
+    const { models, devices, renew } = await loadParts(checkpoint, options);
+    return { ...asOne(models), devices, renewGroup: renew };
   }
+  const places = placesOf(options, size);
+  const model = await loadModel(checkpoint, { ...options, device: placed(options, places[0]!) });
+  return { ...model, devices: [model.device] };
+}
+
+/** Every rank's part of a model. */
+export interface LoadedParts {
+  readonly models: readonly LoadedModel[];
+  /** Those that are open for them, each once. */
+  readonly devices: readonly GPUDevice[];
+  /** Has the ranks meet again after one has left. */
+  renew(): void;
+  /** Has all that wait for others hear why this is for nothing. */
+  abort(reason: string): void;
+}
+
+/**
+ * Loads a model's parts on the ranks of this process.
+ *
+ * @throws As `loadRanks`.
+ */
+export async function loadParts(
+  checkpoint: Checkpoint,
+  options: EngineOptions & Pick<LoadOptions, "signal">,
+): Promise<LoadedParts> {
+  const { tensorParallelSize: size = 1, attentionGroups = 1 } = options;
+  const places = placesOf(options, size);
   const devices = await openAll(options, places);
   const { deviceMemory = DEVICE_MEMORY } = options;
   const own = { ...options, deviceMemory: Math.floor(deviceMemory / mostOnOne(places)) };
-  const group = localGroup(size);
+  const group = localGroup(size, attentionGroups);
   const loads = group.map((communicator, rank) => {
     const told = rank === 0 ? {} : { onPlan: undefined, onProgress: undefined };
     const device = devices.get(places[rank]!)!;
@@ -64,13 +89,32 @@ export async function loadRanks(
     return loadModel(checkpoint, { ...own, ...told, ...apart, device });
   });
   try {
-    const models = asOne(await allOrCause(loads));
-    return { ...models, devices: [...devices.values()], renewGroup: () => group[0]!.renew() };
+    const models = await allOrCause(loads);
+    const [first] = group;
+    return {
+      models,
+      devices: [...devices.values()],
+      renew: () => first!.renew(),
+      abort: (reason) => first!.abort(reason),
+    };
   } catch (error) {
     // The others are of no use.
     for (const load of loads) load.then((model) => model.destroy()).catch(() => {});
     throw error;
   }
+}
+
+/** The device of each rank. @throws {InvalidRequestError} where there can be no such ranks. */
+function placesOf({ rankDevices, device }: EngineOptions, size: number): readonly number[] {
+  if (!Number.isInteger(size) || size < 1 || size > MOST_RANKS) {
+    throw new InvalidRequestError(
+      `Cannot use tensorParallelSize ${size}: it must be a whole number from 1 to ${MOST_RANKS}`,
+      "tensorParallelSize",
+    );
+  }
+  const places = rankDevices ?? Array<number>(size).fill(0);
+  requirePlaces(places, { size, device });
+  return places;
 }
 
 /** @throws {InvalidRequestError} where ranks have no device, or there is none to open. */
@@ -116,7 +160,10 @@ export function mostOnOne(places: readonly number[]): number {
   return counts.reduce((most, count) => Math.max(most, count));
 }
 
-function asOne(ranks: readonly LoadedModel[]): Omit<EngineModel, "devices"> {
+/** Ranks that run the same steps as one model. */
+export function asOne(
+  ranks: readonly LoadedModel[],
+): Omit<EngineModel, "devices" | "runner"> & { readonly runner: RankRunner } {
   const [first] = ranks;
   const size = ranks.length;
   const all = <T>(pick: (model: LoadedModel) => T | undefined): readonly T[] =>

@@ -60,6 +60,18 @@ export class RankRunner implements StepRunner {
     return { tokens, drafts };
   }
 
+  /** Takes part in a step of other attention groups, which no profile of this one shows. */
+  async idle(): Promise<void> {
+    const { recorder } = this;
+    const { timer } = recorder;
+    for (const one of this.#ranks) one.recorder.timer = undefined;
+    try {
+      await allOrCause(this.#ranks.map((runner) => runner.idle()));
+    } finally {
+      recorder.timer ??= timer;
+    }
+  }
+
   /** What one rank has no memory for, no rank computes. */
   async #makeRoom(rows: LogitRows): Promise<LogitRows> {
     let fitting = rows;

@@ -12,7 +12,7 @@ import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import { isTree, longestOf } from "../../layers/draft_tree.ts";
-import { groupedRanks, SizesExchange } from "../../layers/ranks/group_sizes.ts";
+import { groupedRanks, SizesExchange, sumOfGroups } from "../../layers/ranks/group_sizes.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -184,8 +184,11 @@ export class ModelRunner implements StepRunner {
       const rows = fitting instanceof Promise ? await fitting : fitting;
       const seesAll = keepsLogits || options.onTap !== undefined;
       const recording = this.#prepare(batch, rows, { request, seesAll });
-      this.#experts?.begin(onExperts && batch.sources.length);
       this.#step.groups = await this.#sizes?.meet(this.#step);
+      const { groups } = this.#step;
+      // Every rank chooses the experts of the rows of all groups.
+      const choosing = groups === undefined ? batch.sources.length : sumOfGroups(groups, "rows");
+      this.#experts?.begin(onExperts && choosing);
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
       throw this.#leaveStep(error);
