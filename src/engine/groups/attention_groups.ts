@@ -46,10 +46,10 @@ export async function loadAttentionGroups(
 }
 
 /** What an engine of one of the groups is loaded with: what a step has is shared out among them. */
-export function optionsOfGroup(
-  { attentionGroups, ...options }: GroupedOptions,
+export function optionsOfGroup<T extends Partial<GroupedOptions>>(
+  { attentionGroups = 1, ...options }: T,
   group: number,
-): EngineOptions {
+): Omit<T, "attentionGroups"> {
   const { maxRunningRequests: running, chunkedPrefillSize: chunk } = options;
   const { scheduleConservativeness = 1, randomSeed, experts } = options;
   return {
@@ -65,7 +65,7 @@ export function optionsOfGroup(
 }
 
 /** @throws {InvalidRequestError | UnsupportedError} naming what groups do not go with. */
-export function requireUsableGroups(options: GroupedOptions): void {
+export function requireUsableGroups(options: Omit<GroupedOptions, "device">): void {
   const { attentionGroups: groups, tensorParallelSize: size = 1 } = options;
   const refuse = (field: string, problem: string): never => {
     throw new InvalidRequestError(`Cannot use ${field}: ${problem}`, field);

@@ -38,7 +38,7 @@ import {
   type MemoryBudgetOptions,
   visionBytes,
 } from "./memory_budget.ts";
-import { type StartSizes, startSizes } from "./start_sizes.ts";
+import { copiesOfCache, type StartSizes, startSizes } from "./start_sizes.ts";
 
 /** Where a model is laid out. */
 type ModelContext = Omit<LayerContext, "formats" | "communicator">;
@@ -100,18 +100,12 @@ export async function prepareLoad(
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
   const maxTreeNodes = Math.max(treeNodes(given), wanted.tree?.draftTokens ?? 0);
-  const groups = given.communicator?.attention?.groups ?? 1;
+  const { communicator = ONE_RANK } = given;
+  const groups = communicator.attention?.groups ?? 1;
   const widest = widestOf(shape, opened?.definition.shape, groups);
   const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, maxTreeNodes });
 
-  const modelOptions = {
-    ...options,
-    ...expertContext(definition, given),
-    maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
-    drafts: maxDrafts > 0 && opened === undefined,
-    headByGroup: given.headByGroup ?? false,
-    wholeDense: given.wholeDenseLayers ?? false,
-  };
+  const modelOptions = modelOptionsOf(found, options, { given, oneForm });
   const layout = orderOf(tuning);
   const ledger = { memory: counting, layout, formats: formats() };
   const measured = measureModel(checkpoint, definition, { ...modelOptions, ...ledger });
@@ -146,7 +140,12 @@ export async function prepareLoad(
       create: (context) => draft.create({ ...bound, ...context }),
     },
     memoryBudget,
-    startSizes: startSizes(memoryBudget, { given, wanted, fitted: options }),
+    startSizes: startSizes(memoryBudget, {
+      given,
+      wanted,
+      fitted: options,
+      cacheCopies: copiesOfCache(definition.facts, communicator),
+    }),
     tuning: isPlain ? withoutStaged(tuning) : tuning,
     sizes,
     create: (context) => definition.create({ ...bound, ...context, formats: formats() }),
@@ -164,6 +163,22 @@ async function read(checkpoint: Checkpoint, given: LoadOptions) {
   const { maxDrafts: asked = wanted.draftSteps } = given;
   const maxDrafts = requireDrafts(definition, { maxDrafts: asked, draft: opened });
   return { ...defined, opened, wanted, maxDrafts };
+}
+
+/** What the model is created with, but for what a context adds. */
+function modelOptionsOf(
+  { definition, opened, maxDrafts }: Awaited<ReturnType<typeof read>>,
+  options: ResolvedOptions,
+  { given, oneForm }: { readonly given: LoadOptions; readonly oneForm: boolean },
+) {
+  return {
+    ...options,
+    ...expertContext(definition, given),
+    maxDecodeRows: oneForm ? options.maxRows : options.maxGeneratedRows,
+    drafts: maxDrafts > 0 && opened === undefined,
+    headByGroup: given.headByGroup ?? false,
+    wholeDense: given.wholeDenseLayers ?? false,
+  };
 }
 
 /** How the experts of the model lie on its ranks. */

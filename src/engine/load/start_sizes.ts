@@ -4,6 +4,8 @@
  *
  * @module
  */
+import type { ModelFacts } from "../../models/model.ts";
+import { attentionRanks, type Communicator } from "../../parallel/communicator.ts";
 import type { Speculation } from "../../speculation/speculation_options.ts";
 import type { MemoryBudget } from "./memory_budget.ts";
 
@@ -30,6 +32,8 @@ export interface StartSizes extends MemoryBudget {
   readonly requests: RequestLimit;
   /** Where drafts come from, and how many; undefined where nothing drafts. */
   readonly speculation: Speculation | undefined;
+  /** Ranks that hold the same entries of the KV cache; 1 where each has its own. */
+  readonly cacheCopies: number;
 }
 
 /** Rows of a step and requests, as they were asked for or as they fit. */
@@ -44,6 +48,7 @@ export interface SizedOptions {
   /** Before rows were taken back to fit the adapter, and after that. */
   readonly wanted: RowLimits;
   readonly fitted: RowLimits & Pick<StartSizes, "speculation">;
+  readonly cacheCopies: number;
 }
 
 export function startSizes(memory: MemoryBudget, options: SizedOptions): StartSizes {
@@ -51,7 +56,18 @@ export function startSizes(memory: MemoryBudget, options: SizedOptions): StartSi
   const running = fitted.maxRunningRequests;
   const bound = running < wanted.maxRunningRequests ? "binding" : "rows";
   const { speculation } = fitted;
-  return { ...memory, step: stepLimit(options), requests: { running, bound }, speculation };
+  const { cacheCopies } = options;
+  const requests: RequestLimit = { running, bound };
+  return { ...memory, step: stepLimit(options), requests, speculation, cacheCopies };
+}
+
+/** Ranks that attend to the same requests and hold the same entries for them. */
+export function copiesOfCache(
+  { attention }: Pick<ModelFacts, "attention">,
+  communicator: Communicator,
+): number {
+  const { size } = attentionRanks(communicator);
+  return attention.kind === "mla" ? size : Math.max(Math.floor(size / attention.kvHeads), 1);
 }
 
 function stepLimit({ given, wanted, fitted }: SizedOptions): StepLimit {

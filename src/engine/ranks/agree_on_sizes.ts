@@ -13,7 +13,12 @@ import { coinThresholds } from "../resolve_speculation.ts";
 export function agreeOnSizes(
   communicator: Communicator,
   { definition, options, oneForm, memoryBudget, sizes, draft, expertLayout }: PreparedLoad,
-  { quantization = "as published", numericClass = "auto" }: LoadOptions,
+  {
+    quantization = "as published",
+    numericClass = "auto",
+    headByGroup = false,
+    wholeDenseLayers = false,
+  }: LoadOptions,
 ): Promise<void> {
   return agree(communicator, "what they load", {
     architecture: definition.architecture,
@@ -28,6 +33,8 @@ export function agreeOnSizes(
     quantizeActivations: options.quantizeActivations,
     numericClass,
     oneForm,
+    headByGroup,
+    wholeDenseLayers,
     maxDrafts: sizes.maxDrafts,
     draftTree: JSON.stringify(sizes.tree ?? {}),
     draftWeightBytes: draft?.weightBytes ?? 0,

@@ -13,6 +13,7 @@ import { DIALECTS } from "../../grammar/schema/dialect.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { IMAGE_OPTIONS } from "../media/image_options.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";
+import { ATTENTION_GROUP_OPTIONS } from "../ranks/attention_group_options.ts";
 import { DEVICE_OPTIONS } from "../ranks/device_options.ts";
 import {
   EXPERT_METRIC_OPTIONS,
@@ -248,6 +249,7 @@ export const LAUNCH_OPTIONS = {
   ...PARSER_OPTIONS,
   ...GROUP_OPTIONS,
   ...REPLICA_OPTIONS,
+  ...ATTENTION_GROUP_OPTIONS,
   ...DISAGGREGATION_OPTIONS,
   ...EXPERT_RECORD_OPTIONS,
   ...RESERVED_OPTIONS,

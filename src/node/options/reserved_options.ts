@@ -23,8 +23,8 @@ export function reserved<const T extends Readonly<Record<string, Reserved>>>(row
 }
 
 /**
- * Of a command that runs no ranks: those of a server are in `group_options.ts` of `src/node/ranks` and
- * `replica_options.ts` of `src/node/replicas`.
+ * Of a command that runs no ranks: those of a server are in `group_options.ts` and
+ * `attention_group_options.ts` of `src/node/ranks` and `replica_options.ts` of `src/node/replicas`.
  */
 export const RESERVED_GROUP_OPTIONS = reserved({
   dpSize: {
@@ -32,6 +32,16 @@ export const RESERVED_GROUP_OPTIONS = reserved({
     kind: "integer",
     neutral: [1],
     help: "replicas that answer different requests",
+  },
+  enableDpAttention: {
+    flags: ["--enable-dp-attention"],
+    kind: "flag",
+    help: "data-parallel attention",
+  },
+  enableDpLmHead: {
+    flags: ["--enable-dp-lm-head"],
+    kind: "flag",
+    help: "data-parallel output head",
   },
   distInitAddr: {
     flags: ["--dist-init-addr"],
@@ -48,25 +58,10 @@ export const RESERVED_GROUP_OPTIONS = reserved({
 });
 
 export const RESERVED_OPTIONS = reserved({
-  enableDpAttention: {
-    flags: ["--enable-dp-attention"],
-    kind: "flag",
-    help: "data-parallel attention",
-  },
-  enableDpLmHead: {
-    flags: ["--enable-dp-lm-head"],
-    kind: "flag",
-    help: "data-parallel output head",
-  },
   disaggregationIbDevice: {
     flags: ["--disaggregation-ib-device"],
     kind: "strings",
     help: "network devices for the transfer of pages",
   },
-  moeDenseTpSize: {
-    flags: ["--moe-dense-tp-size"],
-    kind: "integer",
-    neutral: [1],
-    help: "ranks that split dense layers",
   },
 });

@@ -34,6 +34,18 @@ export const EXPERT_OPTIONS = {
       "whole experts anyway where those can be shared out evenly",
     group: GROUP,
   },
+  moeDenseTpSize: {
+    flags: ["--moe-dense-tp-size"],
+    kind: "integer",
+    value: "N",
+    min: 1,
+    max: 1,
+    defaultText: "all ranks",
+    help:
+      "ranks that share each dense feed-forward layer: with 1 every rank has them whole, which takes more " +
+      "memory, exchanges nothing, and does not change an answer",
+    group: GROUP,
+  },
   epNumRedundantExperts: {
     flags: ["--ep-num-redundant-experts"],
     kind: "integer",

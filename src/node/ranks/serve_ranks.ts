@@ -17,6 +17,7 @@ import { requireUsableReplicas } from "../replicas/replica_options.ts";
 import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
+import { attentionGroups, requireUsableGroups } from "./attention_group_options.ts";
 import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
 
 /**
@@ -31,6 +32,7 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   const place = rankPlace(options);
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
   requireUsableReplicas(options, outer !== undefined);
+  requireUsableGroups(options, place !== undefined || outer !== undefined);
   if (place === undefined && outer === undefined) return serveHere(options, context);
   const log = new Logger({
     stderr: context.stderr,
@@ -63,6 +65,10 @@ async function serveHere(options: LaunchOptions, context: CommandContext): Promi
 /** @param start Starts one replica. */
 async function replicated(options: LaunchOptions, start: StartEngine): Promise<StartEngine> {
   if (options.dpSize === 1) return start;
+  if (attentionGroups(options) !== undefined) {
+    const { startGroups } = await import("../replicas/start_groups.ts");
+    return startGroups(start, options);
+  }
   const { startReplicas } = await import("../replicas/start_replicas.ts");
   return startReplicas(start, options);
 }

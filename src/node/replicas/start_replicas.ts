@@ -11,11 +11,13 @@ import { sharedServices } from "./shared_services.ts";
 
 /**
  * @param start Starts one of them.
+ * @param about What is said of them, in front of how they are chosen. Default: as of replicas.
  * @returns What starts as many as options ask for; where one does not start, none is left.
  */
 export function startReplicas(
   start: StartEngine,
   { dpSize, loadBalanceMethod }: ReplicaOptions,
+  about = `Replicas: ${dpSize} answer different requests, each with weights and a cache of its own`,
 ): StartEngine {
   return async (options, report) => {
     const services = sharedServices();
@@ -29,10 +31,7 @@ export function startReplicas(
         engine.lost?.catch((error: Error) => own.warnings([error.message]));
       }
       const engine = new ReplicatedEngine(engines, { loadBalanceMethod });
-      report.sizes([
-        `Replicas: ${dpSize} answer different requests, each with weights and a cache of its own; ` +
-          `they are chosen by ${loadBalanceMethod ?? "round_robin"}`,
-      ]);
+      report.sizes([`${about}; they are chosen by ${loadBalanceMethod ?? "round_robin"}`]);
       const lost = lastLoss(engines);
       return Object.assign(engine, {
         freeDevice: () => freeDevices(engines),

@@ -10,7 +10,7 @@ import type { Unshared } from "../../layers/ranks/unshared.ts";
 /** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
 export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = sizes;
-  const { prefillCapacity, workspaceBytes, vision } = sizes;
+  const { prefillCapacity, workspaceBytes, vision, cacheCopies } = sizes;
   const pictures =
     vision === undefined ? "" : `, ${megabytes(vision.activationBytes)} for pictures`;
   const workspace =
@@ -20,6 +20,9 @@ export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): re
   return [
     `Memory: ${megabytes(weightBytes)} of weights, ${megabytes(cacheBytes)} of KV cache for ` +
       `${cacheTokens} tokens${workspace}${pictures}, of ${megabytes(budget)} (device: ${megabytes(deviceMemory)})`,
+    ...(cacheCopies > 1
+      ? [`KV cache: ${cacheCopies} ranks hold the same entries, each all of them`]
+      : []),
     describeStep(sizes.step, chunkedPrefillSize),
   ];
 }

@@ -99,6 +99,7 @@ export async function modelOptions(
     draftModel,
     quantization: options.quantization,
     experts: await expertOptions(options),
+    wholeDenseLayers: options.moeDenseTpSize === 1,
     numericClass: options.numericClass,
     matrixKernels,
     cacheDtype,

@@ -40,6 +40,7 @@ import { LAUNCH_OPTIONS, type LaunchOptions } from "../options/options.ts";
 import { requireOneKindOfParsers } from "../options/parser_options.ts";
 import { requireConsistent } from "../options/server_options.ts";
 import { packageVersion } from "../package_root.ts";
+import { idleGroupsOptions } from "../ranks/attention_group_options.ts";
 import { idleGroupOptions } from "../ranks/group_options.ts";
 import { idleReplicaOptions } from "../replicas/replica_options.ts";
 import { type RunningServer, requireFreeAddress, serve } from "./http.ts";
@@ -73,7 +74,11 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   }
   const { stderr, startsProcesses = false } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
-  const idle = [...idleGroupOptions(options, startsProcesses), ...idleReplicaOptions(options)];
+  const idle = [
+    ...idleGroupOptions(options, startsProcesses),
+    ...idleReplicaOptions(options),
+    ...idleGroupsOptions(options),
+  ];
   for (const line of idle) log.line("info", line);
   for (const warning of environmentWarnings(process.env, startsProcesses)) {
     log.line("warning", `Warning: ${warning}`);

@@ -7,7 +7,9 @@
 import type { PageLayout } from "../../cache/page_header.ts";
 import { Engine } from "../../engine/engine.ts";
 import type { EngineOptions } from "../../engine/engine_options.ts";
+import { optionsOfGroup } from "../../engine/groups/attention_groups.ts";
 import type { StartSizes } from "../../engine/load/start_sizes.ts";
+import type { RankLoading } from "../../engine/ranks/rank_group.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { QuantizationError } from "../../layers/weights/quantizing_upload.ts";
 import type { DisaggregationOptions } from "../disaggregation/disaggregation_options.ts";
@@ -51,6 +53,15 @@ export interface ReplicaPart {
   readonly replicas: number;
   /** That all of them share. */
   readonly services: Pick<EngineOptions, "grammarService" | "textService">;
+  /** Where they are attention groups, which share the ranks of one model. */
+  readonly group?: AttentionGroupPart;
+}
+
+/** What an attention group shares with the others. */
+export interface AttentionGroupPart extends Required<RankLoading> {
+  readonly headByGroup: boolean;
+  /** Opens the devices of all groups, once. */
+  readonly openDevices: (open: () => Promise<ReplaceableDevice>) => Promise<ReplaceableDevice>;
 }
 
 /** @param part Default: the only one. */
@@ -77,6 +88,7 @@ export async function engineSetting(
   options: StartOptions,
   report: StartReport,
   place: LocalRanksOf = { ranks: options.tpSize, rank: 0 },
+  openDevices: AttentionGroupPart["openDevices"] = (open) => open(),
 ): Promise<EngineSetting> {
   const asked = {
     decodeBuckets: decodeBuckets(options),
@@ -91,7 +103,7 @@ export async function engineSetting(
     chunkedPrefixThreshold: chunkedPrefixThreshold(process.env),
   };
   const draftModel = await openDraftModel(options);
-  const opened = await openDeviceFor(source, options, report, place);
+  const opened = await openDevices(() => openDeviceFor(source, options, report, place));
   if (place.rank === 0 && !place.replica) report.sizes(opened.sentences);
   const onPlan = (sizes: StartSizes) => {
     report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
@@ -107,12 +119,13 @@ export async function engineSetting(
  * @throws {DeviceError} when there is not enough memory.
  */
 export const startEngine: StartEngine = async (options, report, part) => {
-  const { services, ...replica } = part ?? {};
-  const place = { ranks: options.tpSize, rank: 0, ...replica };
-  const { source, opened, given } = await engineSetting(options, report, place);
+  const { services, group, ...replica } = part ?? {};
+  // Groups have the same devices.
+  const place = { ranks: options.tpSize, rank: 0, ...(group === undefined && replica) };
+  const { source, opened, given } = await engineSetting(options, report, place, group?.openDevices);
   try {
     const engine: Engine = await Engine.load(source, {
-      ...given,
+      ...(part === undefined || group === undefined ? given : groupOptions(given, part, group)),
       ...services,
       device: opened.openNext,
       rankDevices: opened.places,
@@ -123,7 +136,10 @@ export const startEngine: StartEngine = async (options, report, part) => {
     });
     reportLoaded(engine, options, report);
     const where = new Set(opened.places).size > 1 ? "on their adapters" : undefined;
-    report.sizes(describeRanks(options.tpSize, engine.unshared, where));
+    // Ranks of all groups are those of the first.
+    if (group === undefined || part!.replica === 0) {
+      report.sizes(describeRanks(options.tpSize, engine.unshared, where));
+    }
     return Object.assign(engine, { freeDevice: opened.destroy });
   } catch (error) {
     throw asOptionError(error);
@@ -136,6 +152,14 @@ export function balanceOf(
   report: StartReport,
 ): Pick<EngineOptions, "onExpertBalance"> {
   return { onExpertBalance: expertMetrics ? (balance) => report.balance(balance) : undefined };
+}
+
+function groupOptions(
+  given: EngineSetting["given"],
+  { replica, replicas: attentionGroups }: ReplicaPart,
+  { loadRanks, headByGroup }: AttentionGroupPart,
+) {
+  return { ...optionsOfGroup({ ...given, attentionGroups }, replica), loadRanks, headByGroup };
 }
 
 /** What a start says once the model is loaded. */

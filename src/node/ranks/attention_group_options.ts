@@ -1,0 +1,89 @@
+/**
+ * Options of servers whose ranks attend in groups, each to requests of its own.
+ *
+ * @module
+ */
+import type { OptionTable, OptionValues } from "../options/option_parser.ts";
+import { OptionError } from "../options/option_parser.ts";
+import { DEVICE_OPTIONS } from "./device_options.ts";
+import { GROUP_OPTIONS } from "./group_options.ts";
+
+const { group } = GROUP_OPTIONS.nnodes;
+
+export const ATTENTION_GROUP_OPTIONS = {
+  enableDpAttention: {
+    flags: ["--enable-dp-attention"],
+    kind: "flag",
+    default: false,
+    help:
+      "in place of --dp-size replicas, the ranks of --tp-size are so many groups that attend to " +
+      "different requests, each with a cache and batches of its own, and share experts and dense layers",
+    group,
+  },
+  enableDpLmHead: {
+    flags: ["--enable-dp-lm-head"],
+    kind: "flag",
+    default: false,
+    help:
+      "with --enable-dp-attention, have the ranks of each group share an output head, which exchanges " +
+      "less and takes more memory than one that all ranks share",
+    group,
+  },
+} as const satisfies OptionTable;
+
+type GroupedOptions = OptionValues<typeof ATTENTION_GROUP_OPTIONS> & {
+  readonly tpSize: number;
+  readonly dpSize: number;
+  readonly chunkedPrefillSize: number;
+  readonly pageSize: number;
+};
+
+const [DP_ATTENTION] = ATTENTION_GROUP_OPTIONS.enableDpAttention.flags;
+const [DP_LM_HEAD] = ATTENTION_GROUP_OPTIONS.enableDpLmHead.flags;
+
+/** Groups that ranks attend in; undefined where all ranks of a replica attend to the same requests. */
+export function attentionGroups({
+  enableDpAttention,
+  dpSize,
+}: Pick<GroupedOptions, "enableDpAttention" | "dpSize">): number | undefined {
+  return enableDpAttention && dpSize > 1 ? dpSize : undefined;
+}
+
+/**
+ * @param hasProcesses Whether ranks are to be processes of their own.
+ * @throws {OptionError} naming what groups do not go with.
+ */
+export function requireUsableGroups(options: GroupedOptions, hasProcesses: boolean): void {
+  const { enableDpAttention, enableDpLmHead, tpSize } = options;
+  if (enableDpLmHead && !enableDpAttention) {
+    throw new OptionError(`Cannot use option ${DP_LM_HEAD}: ${DP_ATTENTION} is not given`);
+  }
+  const groups = attentionGroups(options);
+  if (groups === undefined) return;
+  const refuse = (what: string, problem: string): never => {
+    throw new OptionError(`Cannot use option ${DP_ATTENTION} together with ${what}: ${problem}`);
+  };
+  const sizes = `${DEVICE_OPTIONS.tpSize.flags[0]} ${tpSize} and --dp-size ${groups}`;
+  if (tpSize % groups !== 0) {
+    refuse(sizes, `${tpSize} ranks cannot be shared out evenly among ${groups} groups`);
+  }
+  const { chunkedPrefillSize: chunk, pageSize } = options;
+  if (chunk > 0 && Math.floor(chunk / groups) % pageSize !== 0) {
+    const each = `${Math.floor(chunk / groups)} tokens of each of ${groups} groups`;
+    refuse(
+      `--chunked-prefill-size ${chunk} and --page-size ${pageSize}`,
+      `${each} are not divisible by the pages`,
+    );
+  }
+  if (!hasProcesses) return;
+  const problem = "ranks that are processes cannot do it yet; one process has all ranks without it";
+  refuse(`${GROUP_OPTIONS.nnodes.flags[0]} or a launcher of ranks such as mpiexec`, problem);
+}
+
+/** A line for an option that is given and changes nothing, as there is one group. */
+export function idleGroupsOptions(
+  options: Pick<GroupedOptions, "enableDpAttention" | "enableDpLmHead" | "dpSize">,
+): readonly string[] {
+  if (!options.enableDpAttention || options.dpSize > 1) return [];
+  return [`Option ${DP_ATTENTION} changes nothing: --dp-size is 1, so there is one group`];
+}

@@ -1,0 +1,56 @@
+/**
+ * Starts a server's attention groups: engines that attend to different requests, and share the ranks of
+ * one model.
+ *
+ * @module
+ */
+import { requireUsableGroups } from "../../engine/groups/attention_groups.ts";
+import { GroupLoading } from "../../engine/groups/group_loading.ts";
+import type { EngineLaunchOptions } from "../options/options.ts";
+import { asOptionError } from "../serve/map_options.ts";
+import type { ReplaceableDevice } from "../serve/open_model.ts";
+import type { AttentionGroupPart, StartEngine } from "../serve/start_engine.ts";
+import type { ReplicaOptions } from "./replica_options.ts";
+import { startReplicas } from "./start_replicas.ts";
+
+type GroupOptions = ReplicaOptions &
+  Pick<EngineLaunchOptions, "tpSize" | "maxRunningRequests" | "chunkedPrefillSize" | "pageSize"> & {
+    readonly enableDpLmHead: boolean;
+  };
+
+/**
+ * @param start Starts the engine of one of them.
+ * @returns What starts as many as options ask for; where one does not start, none is left.
+ * @throws {OptionError} naming an option that they do not go with.
+ */
+export function startGroups(start: StartEngine, options: GroupOptions): StartEngine {
+  const { tpSize, dpSize, enableDpLmHead: headByGroup } = options;
+  requireSizes(options);
+  const about =
+    `Attention groups: ${dpSize} of ${tpSize / dpSize} of the ${tpSize} ranks attend to different ` +
+    "requests, each with a cache of its own, and share experts and dense layers";
+  return async (given, report) => {
+    const loading = new GroupLoading(dpSize);
+    let opened: Promise<ReplaceableDevice> | undefined;
+    const openDevices: AttentionGroupPart["openDevices"] = (open) => {
+      opened ??= open();
+      return opened;
+    };
+    const startGroup: StartEngine = (own, ownReport, part) => {
+      const { replica } = part!;
+      const group = { loadRanks: loading.of(replica), headByGroup, openDevices };
+      return start(own, ownReport, { ...part!, group });
+    };
+    const engine = await startReplicas(startGroup, options, about)(given, report);
+    return engine;
+  };
+}
+
+function requireSizes({ tpSize, dpSize, ...options }: GroupOptions): void {
+  const sizes = { tensorParallelSize: tpSize, attentionGroups: dpSize };
+  try {
+    requireUsableGroups({ ...options, ...sizes });
+  } catch (error) {
+    throw asOptionError(error);
+  }
+}
