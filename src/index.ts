@@ -90,7 +90,12 @@ export type { CodedImage, DecodedImage, DecodeImage } from "./images/coded_image
 export type { LogprobOptions, PromptLogprobs, TokenLogprob, TokenLogprobs } from "./logprobs.ts";
 export { Engine } from "./openai/engine.ts";
 export { RemoteEngine } from "./openai/remote_engine.ts";
-export { joinReplicas, type Replicas } from "./openai/replicas.ts";
+export {
+  type AttentionGroupsOptions,
+  joinReplicas,
+  loadAttentionGroups,
+  type Replicas,
+} from "./openai/replicas.ts";
 export type { LoadBalanceMethod } from "./parallel/replicas/load_balance.ts";
 export type { ReplicasOptions } from "./parallel/replicas/replicated_engine.ts";
 export type {

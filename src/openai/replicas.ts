@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { WeightSource } from "../checkpoint/source.ts";
+import type { GroupedOptions } from "../engine/groups/attention_groups.ts";
 import type { GenerationEngine } from "../generation.ts";
 import type { ReplicasOptions } from "../parallel/replicas/replicated_engine.ts";
 import type { OpenaiChat } from "../server/openai_chat.ts";
@@ -28,4 +30,24 @@ export async function joinReplicas(
   const { ReplicatedEngine } = await import("../parallel/replicas/replicated_engine.ts");
   const joined = new ReplicatedEngine(engines, options);
   return Object.assign(joined, { chat: lazyChat(joined) });
+}
+
+/** How ranks attend in groups, and how a group is chosen for a request. */
+export interface AttentionGroupsOptions extends GroupedOptions, ReplicasOptions {}
+
+/**
+ * Loads a model on ranks in this thread, in groups that attend to different requests: each has a cache
+ * and batches of its own, and all of them share experts and dense layers. An answer has the bits of one
+ * rank, whichever group gives it.
+ *
+ * @param open Opens the checkpoint; called once for each group, and what it gives is closed.
+ * @throws {InvalidRequestError | UnsupportedError} naming an option that groups do not go with.
+ * @throws As `Engine.load`.
+ */
+export async function loadAttentionGroups(
+  open: () => WeightSource | Promise<WeightSource>,
+  options: AttentionGroupsOptions,
+): Promise<Replicas> {
+  const { loadGroupEngines } = await import("../engine/groups/attention_groups.ts");
+  return joinReplicas(await loadGroupEngines(open, options), options);
 }

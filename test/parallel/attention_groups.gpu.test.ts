@@ -1,29 +1,196 @@
-import { expect, test } from "vitest";
-import { loadAttentionGroups } from "../../src/engine/groups/attention_groups.ts";
+/**
+ * Attention groups of one model: what one of them does, or does not, changes nothing for the others.
+ */
+import { afterEach, expect, test, vi } from "vitest";
+import { localGrammarService } from "../../src/engine/grammar/local_grammar_service.ts";
+import { type GroupedOptions, loadGroupEngines } from "../../src/engine/groups/attention_groups.ts";
+import { ModelRunner } from "../../src/engine/step/model_runner.ts";
+import { InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
+import type { GenerationRequest } from "../../src/generation.ts";
+import { deviceFactory } from "../../src/node/device/device.ts";
 import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
-import { device } from "../support/devices/gpu.ts";
-import { answer, CHATS, GREEDY } from "../support/engines/drafted_requests.ts";
-import { chat, openEngine } from "../support/engines/engine.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { complete, openEngine } from "../support/engines/engine.ts";
+import { until } from "../support/until.ts";
 
-const CHAIN = { numSteps: 3, eagleTopk: 1, numDraftTokens: 4 };
-const REQUESTS = CHATS.slice(0, 3).flatMap((text, i) => [
-  { messages: chat(text), sampling: { ...GREEDY, maxNewTokens: 12 + 8*i }, logprobs: { topCount: 1 } },
-  { messages: chat(text), sampling: { temperature: 1, seed: 5, maxNewTokens: 20 } },
-]);
+const OPTIONS = { maxTotalTokens: 2048, triesInvariance: false };
+const open = () => folderSource(EMBEDDED_MODEL);
 
-test.each([undefined, { ...CHAIN, algorithm: "EAGLE" as const }])("groups %j", async (speculation) => {
-  const one = await openEngine({ speculation });
-  const want = await Promise.all(REQUESTS.map((r) => answer(one, r)));
-  await one.close();
-  for (const [size, groups] of [[2, 2], [4, 2], [4,4]] as const) {
-    const engines = await loadAttentionGroups(() => folderSource(EMBEDDED_MODEL), {
-      device, maxTotalTokens: 8192, tensorParallelSize: size, attentionGroups: groups, speculation,
+let engine: ReplicatedEngine | undefined;
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await engine?.close();
+  engine = undefined;
+});
+
+async function openGroups(options: Partial<GroupedOptions> = {}): Promise<ReplicatedEngine> {
+  const sizes = { tensorParallelSize: 2, attentionGroups: 2 };
+  engine = new ReplicatedEngine(
+    await loadGroupEngines(open, { device, ...OPTIONS, ...sizes, ...options }),
+  );
+  return engine;
+}
+
+/** One request of each kind for a group. */
+const request = (rank: number, more: Partial<GenerationRequest> = {}): GenerationRequest => ({
+  prompt: "Once upon a time",
+  sampling: { maxNewTokens: 24, ignoreEos: true, temperature: 0.8, seed: 4 },
+  dataParallelRank: rank,
+  ...more,
+});
+
+async function wanted(): Promise<string> {
+  const alone = await openEngine(OPTIONS);
+  const { dataParallelRank: _, ...own } = request(0);
+  const { text } = await complete(alone, own);
+  await alone.close();
+  return text;
+}
+
+test("a request that is aborted, and one that ends early, leave the other group's as it is", async () => {
+  const want = await wanted();
+  const groups = await openGroups();
+  const aborted = complete(groups, { ...request(0), requestId: "aborted" });
+  const short = complete(groups, request(0, { sampling: { maxNewTokens: 2 } }));
+  const other = complete(groups, request(1));
+  await short;
+  groups.abort("aborted");
+  expect((await aborted).last.finish).toMatchObject({ type: "abort" });
+  expect((await other).text).toBe(want);
+  // And the group goes on.
+  expect((await complete(groups, request(0))).text).toBe(want);
+});
+
+test("a group whose requests wait for a mask stalls alone, and goes on with the same bits", async () => {
+  const want = await wanted();
+  const gate = { open: () => {} };
+  const opened = new Promise<void>((resolve) => {
+    gate.open = resolve;
+  });
+  const groups = await openGroups({
+    grammarService: (model) => {
+      const service = localGrammarService(model);
+      return {
+        ...service,
+        close: () => service.close(),
+        open: async (...given) => {
+          await opened;
+          return service.open(...given);
+        },
+      };
+    },
+  });
+  const regex = { kind: "regex", source: "[a-z]{3}( [a-z]{2,4})+" } as const;
+  let isOver = false;
+  const stalled = complete(groups, request(1, { constraint: regex })).finally(() => {
+    isOver = true;
+  });
+  for (let i = 0; i < 2; i++) expect((await complete(groups, request(0))).text).toBe(want);
+  expect(isOver).toBe(false);
+  gate.open();
+  const beside = await stalled;
+  expect(beside.text).toMatch(/^[a-z]{3}( [a-z]{2,4})+ ?[a-z]*$/);
+  expect((await complete(groups, request(0, { constraint: regex }))).text).toBe(beside.text);
+});
+
+test.skipIf(smallestCaseOnly)(
+  "a device that is lost is replaced for all groups at once",
+  async () => {
+    const want = await wanted();
+    const next = deviceFactory();
+    const devices: GPUDevice[] = [];
+    const groups = await openGroups({
+      device: async () => {
+        devices.push(await next());
+        return devices.at(-1)!;
+      },
+      recoveryWaits: [0, 0, 0],
     });
-    const engine = new ReplicatedEngine(engines);
-    const got = await Promise.all(REQUESTS.map((r) => answer(engine, r)));
-    expect(got).toEqual(want);
-    await engine.close();
-  }
+    const running = [0, 1].map((rank) => complete(groups, request(rank)));
+    await until(() => expect(groups.status().usedTokens).toBeGreaterThan(10));
+    devices[0]!.destroy();
+    for (const one of await Promise.all(running)) expect(one.text).toBe(want);
+    expect(devices).toHaveLength(2);
+    const replicas = groups.status().replicas!;
+    expect(replicas.map(({ recoveries }) => recoveries)).toEqual([1, 1]);
+  },
+);
+
+/** A token that only prompts of culprits have. */
+const MARK = 2047;
+
+test("a request whose rows fail steps ends alone: those of the other group go on", async () => {
+  const want = await wanted();
+  const groups = await openGroups();
+  const { submit } = ModelRunner.prototype;
+  vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+    this: ModelRunner,
+    ...given
+  ) {
+    const submitted = await submit.apply(this, given);
+    if (!given[0].sources.includes(MARK)) return submitted;
+    const tokens = submitted.tokens.then(() => Promise.reject(new Error("a row that fails")));
+    tokens.catch(() => {});
+    return { ...submitted, tokens };
+  });
+  const { prompt: _, ...unasked } = request(0);
+  const culprit = complete(groups, { ...unasked, tokens: [3, MARK, 9] }).then(
+    () => "answered",
+    ({ message }: Error) => message,
+  );
+  const others = [0, 1, 1].map((rank) => complete(groups, request(rank)));
+  for (const one of await Promise.all(others)) expect(one.text).toBe(want);
+  expect(await culprit).toMatch(/fail/);
+});
+
+test("a step that fails in one group's ranks fails for all that were in it, and both go on", async () => {
+  const want = await wanted();
+  const groups = await openGroups();
+  const { submit } = ModelRunner.prototype;
+  let left = 6;
+  vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+    this: ModelRunner,
+    ...given
+  ) {
+    left -= 1;
+    // Before its part of the step: the other ranks wait for it.
+    if (left === 0) throw new Error("a rank that fails");
+    return submit.apply(this, given);
+  });
+  const answers = [0, 1].map((rank) => complete(groups, request(rank)));
+  for (const one of await Promise.all(answers)) expect(one.text).toBe(want);
+  expect(left).toBeLessThan(0);
+});
+
+test.each([
+  [{ attentionGroups: 3 }, "attentionGroups", "3 groups cannot share 2 ranks"],
+  [{ attentionGroups: 0 }, "attentionGroups", "0 groups cannot share 2 ranks"],
+  [{ maxRunningRequests: 1 }, "maxRunningRequests", "1 leave none to one of 2 groups"],
+  [
+    { chunkedPrefillSize: 40, pageSize: 16 },
+    "chunkedPrefillSize",
+    "20 tokens of each of 2 groups are not divisible by pages of 16",
+  ],
+  [{ transfersPages: true }, "transfersPages", "pages of a group go to no other engine"],
+  [
+    { speculation: { algorithm: "NGRAM" } },
+    "speculation.algorithm",
+    "it does not go with data-parallel attention",
+  ],
+  [
+    { speculation: { algorithm: "EAGLE", numSteps: 2, eagleTopk: 2, numDraftTokens: 4 } },
+    "speculation.eagleTopk",
+    "attention groups draft chains",
+  ],
+] as const)("%j is refused", async (options, field, why) => {
+  const refused = await openGroups(options as Partial<GroupedOptions>).catch((error) => error);
+  expect([InvalidRequestError, UnsupportedError]).toContain(refused.constructor);
+  expect(refused).toMatchObject({ field, message: expect.stringContaining(why) });
+});
+
+test("one engine has no groups", async () => {
+  const refused = openEngine({ tensorParallelSize: 2, attentionGroups: 2 });
+  await expect(refused).rejects.toThrow("Cannot use attentionGroups 2 for one engine");
 });

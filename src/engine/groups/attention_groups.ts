@@ -24,7 +24,7 @@ export type GroupedOptions = EngineOptions & { readonly attentionGroups: number 
  * @throws {InvalidRequestError | UnsupportedError} naming an option that groups do not go with.
  * @throws As `Engine.load`.
  */
-export async function loadAttentionGroups(
+export async function loadGroupEngines(
   open: () => WeightSource | Promise<WeightSource>,
   options: GroupedOptions,
 ): Promise<readonly Engine[]> {

@@ -61,7 +61,7 @@ export class Conductor {
   /** One step, or one move of experts, after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   #stepTime = 0;
-  /** Of a step that fails nobody knows whose rows are the reason: groups then take turns. */
+  /** Steps in which groups take turns: a step that fails does not tell whose rows are the reason. */
   #alone = 0;
   #last = -1;
 

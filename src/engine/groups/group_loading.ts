@@ -53,7 +53,7 @@ export class GroupLoading {
       // Who wants it next tries again.
       if (this.#newest === generation) this.#newest = undefined;
     });
-    // What nobody has taken of the devices before is of no use.
+    // Parts that are left on devices before these are of no use.
     before?.models.then(
       (all) => {
         for (const group of before.left) all[group]!.destroy();

@@ -100,9 +100,7 @@ export async function prepareLoad(
   const forms = promptForms(wanted, shape, given);
   const { oneForm } = forms;
   const maxTreeNodes = Math.max(treeNodes(given), wanted.tree?.draftTokens ?? 0);
-  const { communicator = ONE_RANK } = given;
-  const groups = communicator.attention?.groups ?? 1;
-  const widest = widestOf(shape, opened?.definition.shape, groups);
+  const widest = widestOf(shape, opened?.definition.shape, given);
   const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, maxTreeNodes });
 
   const modelOptions = modelOptionsOf(found, options, { given, oneForm });
@@ -144,7 +142,7 @@ export async function prepareLoad(
       given,
       wanted,
       fitted: options,
-      cacheCopies: copiesOfCache(definition.facts, communicator),
+      cacheCopies: copiesOfCache(definition.facts, given),
     }),
     tuning: isPlain ? withoutStaged(tuning) : tuning,
     sizes,
@@ -249,10 +247,10 @@ function promptForms(
 function widestOf(
   { maxRowBytes: { row, decodeRow }, hiddenSize, expandedEntry }: ModelShape,
   draft: ModelShape | undefined,
-  groups: number,
+  { communicator = ONE_RANK }: LoadOptions,
 ): Pick<ModelShape, "maxRowBytes" | "hiddenSize" | "expandedEntry"> {
   // Rows of all attention groups meet.
-  const maxRowBytes = { row: row * groups, decodeRow };
+  const maxRowBytes = { row: row * (communicator.attention?.groups ?? 1), decodeRow };
   if (draft === undefined) return { maxRowBytes, hiddenSize, expandedEntry };
   const own = draft.maxRowBytes;
   return {

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ModelFacts } from "../../models/model.ts";
-import { attentionRanks, type Communicator } from "../../parallel/communicator.ts";
+import { attentionRanks, type Communicator, ONE_RANK } from "../../parallel/communicator.ts";
 import type { Speculation } from "../../speculation/speculation_options.ts";
 import type { MemoryBudget } from "./memory_budget.ts";
 
@@ -64,7 +64,7 @@ export function startSizes(memory: MemoryBudget, options: SizedOptions): StartSi
 /** Ranks that attend to the same requests and hold the same entries for them. */
 export function copiesOfCache(
   { attention }: Pick<ModelFacts, "attention">,
-  communicator: Communicator,
+  { communicator = ONE_RANK }: { readonly communicator?: Communicator },
 ): number {
   const { size } = attentionRanks(communicator);
   return attention.kind === "mla" ? size : Math.max(Math.floor(size / attention.kvHeads), 1);

@@ -77,7 +77,10 @@ export class OutputHead {
     if (ranks !== undefined) {
       const head = new GroupHead({ ...meeting, ranks, x, xStride, logits, stride, width });
       return {
-        ...{ x: head.x, xStride, out: head.out, outStride: width },
+        x: head.x,
+        xStride,
+        out: head.out,
+        outStride: width,
         bring: (plan) => head.bring(plan),
         rowsOf: ({ groups }) => sumOfGroups(groups!, "logitRows"),
         gather: (plan) => head.compile(plan),

@@ -44,8 +44,14 @@ export interface Choice extends DraftOptions {
 
 /** Of a group none of whose rows enters, beside one that has some. */
 const NO_DRAFTS: DraftStep = {
-  ...{ sequences: 0, steps: 0, nodes: 0, splits: 1, firstId: 0, idCount: 0 },
-  ...{ draws: false, onlyBest: false },
+  sequences: 0,
+  steps: 0,
+  nodes: 0,
+  splits: 1,
+  firstId: 0,
+  idCount: 0,
+  draws: false,
+  onlyBest: false,
 };
 
 /** The rows of a step that enter the network's cache, with its attention cut as the network's is. */

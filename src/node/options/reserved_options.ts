@@ -63,5 +63,4 @@ export const RESERVED_OPTIONS = reserved({
     kind: "strings",
     help: "network devices for the transfer of pages",
   },
-  },
 });

@@ -27,8 +27,8 @@ export function startGroups(start: StartEngine, options: GroupOptions): StartEng
   const { tpSize, dpSize, enableDpLmHead: headByGroup } = options;
   requireSizes(options);
   const about =
-    `Attention groups: ${dpSize} of ${tpSize / dpSize} of the ${tpSize} ranks attend to different ` +
-    "requests, each with a cache of its own, and share experts and dense layers";
+    `Attention groups: ${dpSize}, each of ${tpSize / dpSize} of ${tpSize} ranks, attend to different ` +
+    "requests with caches of their own and share experts and dense layers";
   return async (given, report) => {
     const loading = new GroupLoading(dpSize);
     let opened: Promise<ReplaceableDevice> | undefined;
@@ -41,8 +41,7 @@ export function startGroups(start: StartEngine, options: GroupOptions): StartEng
       const group = { loadRanks: loading.of(replica), headByGroup, openDevices };
       return start(own, ownReport, { ...part!, group });
     };
-    const engine = await startReplicas(startGroup, options, about)(given, report);
-    return engine;
+    return startReplicas(startGroup, options, about)(given, report);
   };
 }
 

@@ -66,7 +66,10 @@ describe("parseOptions", () => {
 
   test.each([
     [["--tp", "0"], "Cannot use option --tp 0: it must be a whole number, 1 or more"],
-    [["--enable-dp-attention"], "Cannot use option --enable-dp-attention: it is not supported yet"],
+    [
+      ["--moe-dense-tp-size", "2"],
+      "option --moe-dense-tp-size 2: it must be a whole number from 1 to 1",
+    ],
     [
       ["--cuda-graph-bs", "1", "0"],
       "option --cuda-graph-bs 0: it must be a whole number, 1 or more",

@@ -72,8 +72,10 @@ test.each([
 ] as const satisfies readonly (readonly [StepLimit, number, string])[])(
   "describeSizes() says why a step takes no more: %o, %i asked for",
   (step, asked, line) => {
-    expect(describeSizes({ ...memory, step, requests, speculation: undefined }, asked).at(-1)).toBe(
-      line,
+    const sizes = { ...memory, step, requests, speculation: undefined };
+    expect(describeSizes({ ...sizes, cacheCopies: 1 }, asked).at(-1)).toBe(line);
+    expect(describeSizes({ ...sizes, cacheCopies: 2 }, asked).at(-2)).toBe(
+      "KV cache: 2 ranks hold the same entries, each all of them",
     );
   },
 );

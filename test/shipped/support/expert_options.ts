@@ -16,6 +16,7 @@ export function expertTests(
     expect((info as Readonly<Record<string, unknown>>)[name]).toEqual(value);
   };
   return {
+    moeDenseTpSize: () => echoed("moe_dense_tp_size", 1),
     epSize: () => echoed("ep_size", 2),
     epNumRedundantExperts: () => echoed("ep_num_redundant_experts", 4),
     initExpertLocation: () => refusedAtStart("--init-expert-location", "[1]"),

@@ -75,9 +75,9 @@ export function secondArguments(): readonly string[] {
     ["--expert-distribution-recorder-buffer-size", "5"],
     ["--restart"],
     // What servers of one device do anyway.
-    ["--dp", "1", "--load-balance-method", "shortest_queue"],
+    ["--dp", "1", "--load-balance-method", "shortest_queue", "--moe-dense-tp-size", "1"],
+    ["--enable-dp-attention", "--enable-dp-lm-head"],
     ["--disaggregation-mode", "null"],
-    ["--moe-dense-tp-size", "1"],
   ];
   return [...shared(), ...rest.flat()];
 }

@@ -20,6 +20,9 @@ export function rankTests(second: () => ServingWisp) {
     distInitAddr: () => second().sees(/Option --dist-init-addr changes nothing: one machine/),
     // What several replicas do has a server of its own.
     dpSize: () => echoed("dp_size", 1),
+    enableDpAttention: () =>
+      second().sees(/Option --enable-dp-attention changes nothing: --dp-size is 1/),
+    enableDpLmHead: () => echoed("enable_dp_lm_head", true),
     loadBalanceMethod: () =>
       second().sees(/Option --load-balance-method changes nothing: there is one replica/),
   };

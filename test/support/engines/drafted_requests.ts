@@ -23,7 +23,7 @@ export const CHATS = [
 ];
 export const STORY = chat("Tell me a story.");
 
-export async function answer(engine: Engine, request: LocalRequest) {
+export async function answer(engine: Pick<Engine, "generate">, request: LocalRequest) {
   const tokens: number[] = [];
   const logprobs: unknown[] = [];
   let text = "";

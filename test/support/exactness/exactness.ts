@@ -8,6 +8,7 @@ import { PageCodec } from "../../../src/cache/page_codec.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
+import { loadGroupEngines } from "../../../src/engine/groups/attention_groups.ts";
 import type { FinishReason, GenerationRequest } from "../../../src/generation.ts";
 import { Plan } from "../../../src/gpu/plan.ts";
 import type { Step } from "../../../src/layers/batch.ts";
@@ -116,6 +117,8 @@ export interface Run {
   readonly costs?: StepCosts;
   /** So many engines share the requests out. Default: one has them all. */
   readonly replicas?: number;
+  /** So many attention groups of the ranks share them out. Default: one. */
+  readonly groups?: number;
 }
 
 /** What a run did, and what came out of it. */
@@ -242,6 +245,7 @@ export class Exactness {
     apart: prefillOptions,
     costs,
     replicas = 1,
+    groups = 1,
   }: Run): Promise<Outcome> {
     if (drafts === true) draftFrom(this.#known, this.model);
     const adaptive = costs === undefined ? "auto" : "on";
@@ -250,16 +254,20 @@ export class Exactness {
       draftModel: this.#draftModel(drafts),
       ...(costs && { stepCosts: costs }),
     };
-    const open = (more: Partial<EngineOptions>) =>
-      this.model.open({ maxTotalTokens: 4096, ...speculates, ...options, ...more });
+    const given = { maxTotalTokens: 4096, ...speculates, ...options };
+    const open = (more: Partial<EngineOptions>) => this.model.open({ ...given, ...more });
     const travels = { transfersPages: true };
+    const several = () =>
+      groups > 1
+        ? this.model.open(given, (source, all) =>
+            loadGroupEngines(source, { ...all, attentionGroups: groups }),
+          )
+        : Promise.all(Array.from({ length: replicas }, () => open({})));
     const engine =
       prefillOptions !== undefined
         ? apart(await open({ ...travels, ...prefillOptions }), await open(travels))
-        : replicas > 1
-          ? new ReplicatedEngine(
-              await Promise.all(Array.from({ length: replicas }, () => open({}))),
-            )
+        : replicas * groups > 1
+          ? new ReplicatedEngine(await several())
           : await open({});
     const readsFirst = this.model.probes !== undefined && !alone && !prefillOptions;
     if (readsFirst && (requests > 0 || !twice)) await this.#readImages(engine);

@@ -24,9 +24,15 @@ export interface Probe extends GenerationRequest {
   readonly requestId: string;
 }
 
+/** @param load What is made of the checkpoint. Default: an engine. */
+type OpenModel = <T = Engine>(
+  options: Partial<EngineOptions>,
+  load?: (open: () => WeightSource, options: EngineOptions) => Promise<T>,
+) => Promise<T>;
+
 export interface ExactModel {
   readonly name: string;
-  readonly open: (options: Partial<EngineOptions>) => Promise<Engine>;
+  readonly open: OpenModel;
   readonly vocabularySize: number;
   /** Whether prompts and answers are computed in one form, so that even answers can be reused. */
   readonly oneForm: boolean;
@@ -81,11 +87,16 @@ const LLAMA_HEADS = { head_dim: 16, num_attention_heads: 4, num_key_value_heads:
 const tinyLlama = () =>
   llama({ ...LLAMA_SIZES, ...LLAMA_HEADS, num_hidden_layers: 4, tie_word_embeddings: false });
 
-const opener = (source: () => WeightSource) => (options: Partial<EngineOptions>) =>
-  Engine.load(source(), { device, contextLength: 2048, ...options });
+const opener =
+  (source: () => WeightSource): OpenModel =>
+  async (options, load) => {
+    const given = { device, contextLength: 2048, ...options };
+    if (load !== undefined) return load(source, given);
+    return (await Engine.load(source(), given)) as never;
+  };
 /** With a cache that rounds no small difference of the two forms away. */
-const openLatent = (options: Partial<EngineOptions>) =>
-  opener(() => syntheticSource(tinyDeepseek(), 8))({ cacheDtype: "f32", ...options });
+const openLatent: OpenModel = (options, load) =>
+  opener(() => syntheticSource(tinyDeepseek(), 8))({ cacheDtype: "f32", ...options }, load);
 
 /** Of another seed than the target's. */
 const otherLatent = () => syntheticSource(tinyDeepseek(), 18);
@@ -108,8 +119,8 @@ const LATENT_WITH_HEADS: ExactModel = {
       generation,
       config: { ...LLAMA_SIZES, ...LLAMA_HEADS, num_hidden_layers: 1 },
     }),
-  open: (options) =>
-    opener(() => syntheticSource(tinyDeepseek(4), 8))({ cacheDtype: "f32", ...options }),
+  open: (options, load) =>
+    opener(() => syntheticSource(tinyDeepseek(4), 8))({ cacheDtype: "f32", ...options }, load),
   vocabularySize: 512,
   oneForm: false,
 };
@@ -128,7 +139,8 @@ export const EXACT_MODELS: readonly ExactModel[] = [
     name: "latent attention, deterministic inference",
     draftModel: otherLatent,
     // Nothing rounds small differences away.
-    open: (options) => openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }),
+    open: (options, load) =>
+      openLatent({ deterministicInference: true, cacheDtype: "f32", ...options }, load),
     vocabularySize: 512,
     oneForm: true,
     isForced: true,

@@ -108,8 +108,10 @@ export function visionExactModel(model: VisionModel): ExactModel {
   return {
     name: `${model}, with images`,
     draftModel: () => folderSource(visionFolder(model)),
-    open: (options) =>
-      openVisionEngine({ contextLength: 2048, cacheDtype: "f32", ...options }, model),
+    open: async (options) => {
+      const given = { contextLength: 2048, cacheDtype: "f32", ...options } as const;
+      return (await openVisionEngine(given, model)) as never;
+    },
     // Ids of bytes.
     vocabularySize: 250,
     oneForm: true,

@@ -1,0 +1,78 @@
+/**
+ * The installed server whose ranks attend in two groups: who answers, with the bits of one rank, what it
+ * tells of each, and what it refuses.
+ */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "../support/wisp.ts";
+
+const COMMON = ["--adapter", adapterName(), "--max-total-tokens", "4096"];
+const GROUPS = ["--tp", "2", "--dp", "2", "--enable-dp-attention"];
+let server: ServingWisp;
+let alone: ServingWisp;
+
+beforeAll(async () => {
+  alone = await serveWisp(COMMON);
+  server = await serveWisp([
+    ...COMMON,
+    ...GROUPS,
+    ...["--enable-dp-lm-head", "--moe-dense-tp-size", "1", "--max-running-requests", "6"],
+    ...["--chunked-prefill-size", "64", "--speculative-algorithm", "EAGLE"],
+  ]);
+});
+afterAll(stopAll);
+
+async function generate(at: ServingWisp, body: object) {
+  const response = await at.post("/generate", { return_logprob: true, ...body });
+  expect(response.status).toBe(200);
+  const { text, meta_info } = (await response.json()) as {
+    readonly text: string;
+    readonly meta_info: Readonly<Record<string, unknown>>;
+  };
+  return { text, logprobs: meta_info.output_token_logprobs, rank: meta_info.dp_rank };
+}
+
+test("either group gives the bits of one rank, and says which it is", async () => {
+  const greedy = { temperature: 0, max_new_tokens: 16, ignore_eos: true };
+  const sampled = { ...greedy, temperature: 0.9, sampling_seed: 3 };
+  for (const sampling_params of [greedy, sampled, { ...greedy, regex: "[0-9]{3}( [a-z]{3})+" }]) {
+    const body = { text: "The capital of Japan is", sampling_params };
+    const { text, logprobs } = await generate(alone, body);
+    const answers = await Promise.all([
+      generate(server, { ...body, data_parallel_rank: 0 }),
+      generate(server, { ...body, data_parallel_rank: 1 }),
+    ]);
+    expect(answers).toEqual([0, 1].map((rank) => ({ text, logprobs, rank })));
+  }
+});
+
+test("the server tells of each group by its number", async () => {
+  expect(server.output()).toMatch(/^Attention groups: 2, each of 1 of 2 ranks, attend to/m);
+  expect(server.output()).toMatch(/^DP0 Steps: up to 32 prompt tokens/m);
+  expect(server.output()).toMatch(/DP1 Prefill batch\./);
+  const load = await (await server.get("/get_load")).json();
+  expect(load).toMatchObject({ load: 0, loads: [{ dp_rank: 0 }, { dp_rank: 1 }] });
+  const info = await (await server.get("/get_server_info")).json();
+  expect(info).toMatchObject({
+    dp_size: 2,
+    enable_dp_attention: true,
+    enable_dp_lm_head: true,
+    moe_dense_tp_size: 1,
+    internal_states: [{ dp_rank: 0 }, { dp_rank: 1 }],
+  });
+});
+
+test.concurrent.for([
+  [["--tp", "3", "--dp", "2"], "--tp-size 3 and --dp-size 2: 3 ranks cannot be shared out evenly"],
+  [["--tp", "2", "--dp", "2", "--nnodes", "1"], "--nnodes or a launcher of ranks such as mpiexec"],
+  [
+    ["--tp", "2", "--dp", "2", "--chunked-prefill-size", "40", "--page-size", "16"],
+    "20 tokens of each of 2 groups are not divisible by the pages",
+  ],
+  [["--tp", "2", "--dp", "2", "--max-running-requests", "1"], "--max-running-requests"],
+  [["--tp", "2", "--dp", "2", "--speculative-algorithm", "NGRAM"], "data-parallel attention"],
+] as const)("%j does not go with groups", async ([args, why], { expect }) => {
+  const { code, stderr } = await wisp(["launch_server", "--enable-dp-attention", ...args]);
+  expect(code).not.toBe(0);
+  expect(stderr).toMatch(/^Cannot use option/m);
+  expect(stderr).toContain(why);
+});
