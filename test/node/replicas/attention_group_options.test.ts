@@ -1,0 +1,44 @@
+/** What attention groups do not go with is refused before anything is started, and named with them. */
+import { describe, expect, test } from "vitest";
+import { parseOptions } from "../../../src/node/options/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../../src/node/options/options.ts";
+import {
+  idleGroupsOptions,
+  requireUsableGroups,
+} from "../../../src/node/ranks/attention_group_options.ts";
+import { startCommand } from "../../support/package/run_command.ts";
+
+const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
+const GROUPS = ["--tp", "4", "--dp", "2", "--enable-dp-attention"];
+
+describe("attention groups are refused", () => {
+  test.each([
+    [["--tp", "3"], "together with --tp-size 3 and --dp-size 2: 3 ranks cannot be shared out evenly"],
+    [["--nnodes", "1"], "together with --nnodes or a launcher of ranks such as mpiexec: ranks that"],
+    [
+      ["--chunked-prefill-size", "40", "--page-size", "16"],
+      "--page-size 16: 20 tokens of each of 2 groups are not divisible by the pages",
+    ],
+    [["--max-running-requests", "1"], "option --max-running-requests: 1 leave none to one of 2"],
+    [["--disaggregation-mode", "prefill"], "--dp-size 2 together with --disaggregation-mode"],
+  ])("with %j", async (args, message) => {
+    const command = startCommand(["launch_server", ...GROUPS, ...args]);
+    expect(await command.code).toBe(2);
+    expect(command.stderr()).toContain(message);
+    expect(command.started).toEqual([]);
+  });
+
+  test("beside the processes of another launcher", () => {
+    expect(() => requireUsableGroups(launch(GROUPS), false)).not.toThrow();
+    expect(() => requireUsableGroups(launch(GROUPS), true)).toThrow("--enable-dp-attention");
+    expect(() => requireUsableGroups(launch(["--dp", "2", "--nnodes", "1"]), true)).not.toThrow();
+  });
+});
+
+test("one group changes nothing, and a line says so", () => {
+  const line =
+    "Option --enable-dp-attention changes nothing: --dp-size is 1, so there is one group";
+  expect(idleGroupsOptions(launch(["--enable-dp-attention"]))).toEqual([line]);
+  expect(idleGroupsOptions(launch(GROUPS))).toEqual([]);
+  expect(idleGroupsOptions(launch([]))).toEqual([]);
+});
