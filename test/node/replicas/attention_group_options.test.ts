@@ -13,8 +13,14 @@ const GROUPS = ["--tp", "4", "--dp", "2", "--enable-dp-attention"];
 
 describe("attention groups are refused", () => {
   test.each([
-    [["--tp", "3"], "together with --tp-size 3 and --dp-size 2: 3 ranks cannot be shared out evenly"],
-    [["--nnodes", "1"], "together with --nnodes or a launcher of ranks such as mpiexec: ranks that"],
+    [
+      ["--tp", "3"],
+      "together with --tp-size 3 and --dp-size 2: 3 ranks cannot be shared out evenly",
+    ],
+    [
+      ["--nnodes", "1"],
+      "together with --nnodes or a launcher of ranks such as mpiexec: ranks that",
+    ],
     [
       ["--chunked-prefill-size", "40", "--page-size", "16"],
       "--page-size 16: 20 tokens of each of 2 groups are not divisible by the pages",
