@@ -39,6 +39,9 @@ const OF_LED_RANKS =
 /** Of pages that travel between engines, tried in test/engine/transfer/travelling_awaits.gpu.test.ts. */
 const OF_TRAVELLING =
   /^src\/engine\/(transfer\/|start_sequence\.ts: (await grammar;|const (runs|session) = await ))/;
+/** What attention groups pass, tried in test/parallel/attention_groups.gpu.test.ts. */
+const OF_GROUPS =
+  /^src\/engine\/(groups\/|ranks\/rank_runner\.ts: .*runner\.idle|step\/model_runner\.ts: (step\.groups = await |await this\.plan\.run\(step\)))/;
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "the way to another device, tried in test/engine/recovery_awaits.gpu.test.ts": [
@@ -379,7 +382,7 @@ test.skipIf(!fullTest || smallestCaseOnly)(
     const left = sources.sites.filter((site) => !counts.has(site) && !NEVER_FAIL.includes(site));
     const isKnown = (site: string) =>
       known.has(site.slice("src/".length)) ||
-      [OF_LED_RANKS, OF_TRAVELLING].some((of) => of.test(site)) ||
+      [OF_LED_RANKS, OF_TRAVELLING, OF_GROUPS].some((of) => of.test(site)) ||
       isOfImages(site);
     const unknown = left.filter((site) => !isKnown(site));
     const gone = [...known].filter((site) => !sources.sites.includes(`src/${site}`));
