@@ -2,6 +2,7 @@
  * Attention groups of one model: what one of them does, or does not, changes nothing for the others.
  */
 import { afterEach, expect, test, vi } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
 import { localGrammarService } from "../../src/engine/grammar/local_grammar_service.ts";
 import { type GroupedOptions, loadGroupEngines } from "../../src/engine/groups/attention_groups.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
@@ -162,6 +163,35 @@ test("a step that fails in one group's ranks fails for all that were in it, and 
   const answers = [0, 1].map((rank) => complete(groups, request(rank)));
   for (const one of await Promise.all(answers)) expect(one.text).toBe(want);
   expect(left).toBeLessThan(0);
+});
+
+test("a group that fails while it is idle fails the step of the other, which goes on", async () => {
+  const want = await wanted();
+  const groups = await openGroups();
+  const { idle } = ModelRunner.prototype;
+  let left = 3;
+  vi.spyOn(ModelRunner.prototype, "idle").mockImplementation(async function (this: ModelRunner) {
+    left -= 1;
+    if (left === 0) throw new Error("an idle rank that fails");
+    return idle.call(this);
+  });
+  expect((await complete(groups, request(0))).text).toBe(want);
+  expect(left).toBeLessThan(0);
+});
+
+test("where a group cannot be loaded, none is left", async () => {
+  let opened = 0;
+  const close = vi.spyOn(Engine.prototype, "close");
+  const loading = loadGroupEngines(
+    () => {
+      opened += 1;
+      if (opened === 2) throw new Error("no second one");
+      return open();
+    },
+    { device, ...OPTIONS, tensorParallelSize: 2, attentionGroups: 2 },
+  );
+  await expect(loading).rejects.toThrow("no second one");
+  expect(close).toHaveBeenCalledTimes(1);
 });
 
 test.each([
