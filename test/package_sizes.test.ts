@@ -129,7 +129,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 204,000 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 206,800 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -142,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 204,000
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(204_000);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(206_800);
 });
 
 test("docs/browser.md says how large they are", () => {
