@@ -11,7 +11,7 @@
  */
 import { DeviceError, UnsupportedError } from "../errors.ts";
 import type { LaunchCost, LaunchSize, StepArrays } from "./launch_cost.ts";
-import type { RecordedLaunch } from "./recorded_launch.ts";
+import type { LaunchWatch, RecordedLaunch } from "./recorded_launch.ts";
 import { finished } from "./submit_poll.ts";
 
 /** The feature of the device that timing takes. */
@@ -59,7 +59,7 @@ interface Stamps {
   recorded: Recorded[];
 }
 
-export class LaunchTimer {
+export class LaunchTimer implements LaunchWatch {
   /** Part of the model that the next launches belong to. */
   part = "";
   /** What the step that is being recorded tells its kernels. */

@@ -10,7 +10,7 @@
  *
  * @module
  */
-import type { KeptLaunch } from "./recorded_launch.ts";
+import type { Brought, ExchangeKind, KeptLaunch } from "./recorded_launch.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
 
@@ -29,6 +29,7 @@ type Item<Step> =
       readonly name: string;
       run(step: Step): Promise<void>;
       needed(): boolean;
+      readonly brings: Brings<Step> | undefined;
     }
   | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor }
   | {
@@ -36,6 +37,20 @@ type Item<Step> =
       readonly part: RepeatedPart<Step>;
       readonly items: readonly Item<Step>[];
     };
+
+/** What a rank brings to an exchange of which every rank gets all. */
+export interface Brings<Step> {
+  readonly kind: ExchangeKind;
+  /** Of this rank; on average where the step's values decide it. */
+  bytes(step: Step): number;
+}
+
+interface ExchangeOptions<Step> {
+  /** Says whether this step has it; without it the segment goes on. Default: every step has. */
+  readonly needed?: () => boolean;
+  /** Absent where no other rank takes part. */
+  readonly brings?: Brings<Step>;
+}
 
 /** The launches of one step, kept for others of the same sizes. Empty until a step has run with it. */
 export class Recording {
@@ -82,17 +97,13 @@ export class Plan<Step> {
     this.#items.push({ kind: "launches", group: this.#group, record, varies: true });
   }
 
-  /**
-   * Ends the segment; `run` is awaited before the next one is recorded.
-   *
-   * @param needed Says whether this step has it; without it the segment goes on.
-   */
+  /** Ends the segment; `run` is awaited before the next one is recorded. */
   exchange(
     name: string,
     run: (step: Step) => Promise<void>,
-    needed: () => boolean = () => true,
+    { needed = () => true, brings }: ExchangeOptions<Step> = {},
   ): void {
-    this.#items.push({ kind: "exchange", name, run, needed });
+    this.#items.push({ kind: "exchange", name, run, needed, brings });
   }
 
   /**
@@ -129,7 +140,7 @@ export class Plan<Step> {
         this.recorder.submit();
         const { timer } = this.recorder;
         if (timer === undefined) await item.run(sizes);
-        else await timer.exchange(item.name, () => item.run(sizes));
+        else await timer.exchange(item.name, () => item.run(sizes), broughtIn(item.brings, sizes));
       }
     }
     this.recorder.submit();
@@ -158,6 +169,10 @@ export class Plan<Step> {
     this.recorder.submit();
     return counts;
   }
+}
+
+function broughtIn<Step>(brings: Brings<Step> | undefined, step: Step): Brought | undefined {
+  return brings && { kind: brings.kind, bytes: brings.bytes(step) };
 }
 
 /** The items that a step has, in order, each with the sizes that it has there. */

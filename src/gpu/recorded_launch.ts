@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LaunchedKernel } from "./launch_cost.ts";
+import type { LaunchedKernel, StepArrays } from "./launch_cost.ts";
 
 /** Where one launch keeps its uniform values; 32-bit words. */
 export interface UniformBlock {
@@ -34,4 +34,27 @@ export interface IndirectGrid {
 /** A launch to be recorded again as it was, uniform values included. */
 export interface KeptLaunch extends RecordedLaunch {
   readonly values: Uint32Array;
+}
+
+/** What ranks bring together: rows or logits, sums of rows, what experts made of rows. */
+export type ExchangeKind = "gather" | "sum" | "experts";
+
+/** What this rank brings to an exchange of which every rank gets all; on average where values decide it. */
+export interface Brought {
+  readonly kind: ExchangeKind;
+  readonly bytes: number;
+}
+
+/** What sees each launch, submit and exchange of a step while it is recorded: each launch has a pass. */
+export interface LaunchWatch {
+  /** Part of the model that the next launches belong to. */
+  part: string;
+  /** What the step that is being recorded tells its kernels. */
+  step: StepArrays;
+  /** Begins the pass of one launch. */
+  beginPass(encoder: GPUCommandEncoder, launch: RecordedLaunch): GPUComputePassEncoder;
+  /** Submits what the passes are in. */
+  submit(encoder: GPUCommandEncoder): void;
+  /** @param work Has ranks bring something together. */
+  exchange(name: string, work: () => Promise<void>, brought?: Brought): Promise<void>;
 }

@@ -8,9 +8,8 @@
  * @module
  */
 import { KernelError } from "../errors.ts";
-import type { LaunchTimer } from "./launch_timer.ts";
 import { PipelineCache } from "./pipeline_cache.ts";
-import type { KeptLaunch, RecordedLaunch, UniformBlock } from "./recorded_launch.ts";
+import type { KeptLaunch, LaunchWatch, RecordedLaunch, UniformBlock } from "./recorded_launch.ts";
 import type { Tensor } from "./tensor.ts";
 
 const UNIFORM_USAGE = 0x40 | 0x8; // UNIFORM | COPY_DST
@@ -49,7 +48,7 @@ export class Recorder {
   #encoder: GPUCommandEncoder | undefined;
   #pass: GPUComputePassEncoder | undefined;
   #kept: KeptLaunch[] | undefined;
-  #timer: LaunchTimer | undefined;
+  #timer: LaunchWatch | undefined;
 
   constructor(device: GPUDevice, options: RecorderOptions = {}) {
     this.device = device;
@@ -143,12 +142,12 @@ export class Recorder {
   }
 
   /** Times every launch while there is one; each then has a pass of its own. */
-  get timer(): LaunchTimer | undefined {
+  get timer(): LaunchWatch | undefined {
     return this.#timer;
   }
 
   /** @throws {KernelError} between the first record of a submit and the submit. */
-  set timer(timer: LaunchTimer | undefined) {
+  set timer(timer: LaunchWatch | undefined) {
     if (timer === this.#timer) return;
     if (this.#encoder !== undefined) throw new KernelError("timer", "launches are being recorded");
     this.#timer = timer;
@@ -176,7 +175,7 @@ export class Recorder {
     this.#kept.push({ ...launch, values: this.#u32.slice(word, word + binding.size / 4) });
   }
 
-  #timedPass(timer: LaunchTimer, launch: RecordedLaunch): GPUComputePassEncoder {
+  #timedPass(timer: LaunchWatch, launch: RecordedLaunch): GPUComputePassEncoder {
     this.#encoder ??= this.device.createCommandEncoder();
     this.#pass?.end();
     this.#pass = timer.beginPass(this.#encoder, launch);

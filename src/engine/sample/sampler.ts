@@ -88,7 +88,7 @@ export class Sampler {
     plan.exchange(
       "logit processors",
       () => this.#runProcessors(recorder),
-      () => this.#processed,
+      { needed: () => this.#processed },
     );
     plan.addVarying(({ onlyBest }) => {
       if (onlyBest) return;

@@ -151,7 +151,7 @@ export class Moe {
       outputStride: slots * hiddenStride,
       outputColumn: perToken * hiddenStride,
     });
-    exchange?.compile(plan, { name, slots, layout });
+    exchange?.compile(plan, { name, slots, routed: perToken, layout });
     return isAdded;
   }
 

@@ -57,7 +57,7 @@ export class GroupExchange {
       const bytes = isFirst ? countOf(groups![own]!) * rowBytes : 0;
       read = bytes === 0 ? undefined : this.#readback.recordInto(plan.recorder, from, bytes);
     });
-    plan.exchange(name, async (step) => {
+    const run = async (step: Step) => {
       const bytesOf = step.groups!.map((sizes) => countOf(sizes) * rowBytes);
       const counts = Array.from({ length: ranks.size }, (_, rank) =>
         rank % ranksOfGroup === 0 ? bytesOf[rank / ranksOfGroup]! : 0,
@@ -69,6 +69,8 @@ export class GroupExchange {
       if (read !== undefined) await readPart(meeting, [read(part)]);
       await ranks.allGather(part, all, { name, counts });
       if (total > 0) deliver(all, step);
-    });
+    };
+    const bytes = ({ groups }: Step) => (isFirst ? countOf(groups![own]!) * rowBytes : 0);
+    plan.exchange(name, run, { brings: { kind: "gather", bytes } });
   }
 }

@@ -7,6 +7,7 @@ import { lossOf } from "../../gpu/device.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import type { Plan } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
+import type { ExchangeKind } from "../../gpu/recorded_launch.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { Step } from "../batch.ts";
@@ -15,6 +16,8 @@ import type { Step } from "../batch.ts";
 export interface GatheredTensor {
   /** What it is, for the messages of ranks that do not agree. */
   readonly name: string;
+  /** Default: rows or logits. */
+  readonly kind?: ExchangeKind;
   readonly from: Tensor;
   /** Bytes of `from` in a step. */
   bytes(step: Step): number;
@@ -76,7 +79,8 @@ export class RankExchange {
   }
 
   /** Adds an exchange. A step without rows takes part with nothing: other ranks may wait for it. */
-  gather(plan: Plan<Step>, { name, from, bytes, deliver }: GatheredTensor): void {
+  gather(plan: Plan<Step>, gathered: GatheredTensor): void {
+    const { name, kind = "gather", from, bytes, deliver } = gathered;
     const { communicator } = this.#meeting;
     const { rank, size } = communicator;
     let read: ((into: Uint8Array) => Promise<void>) | undefined;
@@ -84,7 +88,7 @@ export class RankExchange {
       const count = bytes(step);
       read = count === 0 ? undefined : this.#readback.recordInto(plan.recorder, from, count);
     });
-    plan.exchange(name, async (step) => {
+    const run = async (step: Step) => {
       const count = bytes(step);
       const all = this.#all.subarray(0, size * count);
       const part = all.subarray(rank * count, (rank + 1) * count);
@@ -92,6 +96,7 @@ export class RankExchange {
       const counts = Array<number>(size).fill(count);
       await communicator.allGather(part, all, { name, counts });
       if (count > 0) deliver(all, step);
-    });
+    };
+    plan.exchange(name, run, { brings: { kind, bytes } });
   }
 }

@@ -67,6 +67,7 @@ export class RankSums {
     const { partials, gathered, exchange } = this.tensors(parts);
     exchange.gather(plan, {
       name,
+      kind: "sum",
       from: partials,
       bytes: ({ rows }) => rows * this.#rowBytes(parts),
       deliver: (all) => memory.write(gathered, 0, all),

@@ -93,6 +93,9 @@ export class RowReturn {
       await communicator.allGather(part, all, { name: `${name}: rows`, counts });
       if (rows > 0) memory.write(hidden, 0, all);
     };
-    plan.exchange(`${name}: rows`, exchange, () => isTaken);
+    plan.exchange(`${name}: rows`, exchange, {
+      needed: () => isTaken,
+      brings: { kind: "gather", bytes: ({ rows }) => this.rowsOf(rank, rows).count * rowBytes },
+    });
   }
 }

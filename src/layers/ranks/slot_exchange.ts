@@ -35,8 +35,9 @@ export interface SlotExchangeOptions {
 /** A layer's exchange. */
 interface ExchangedLayer {
   readonly name: string;
-  /** Of a row. */
+  /** Of a row, and those of them that are not on every rank. */
   readonly slots: number;
+  readonly routed: number;
   readonly layout: ExpertLayout;
 }
 
@@ -83,7 +84,8 @@ export class SlotExchange {
               this.#rowReadback.recordInto(recorder, output, pairs * stride * 4),
             ];
     });
-    plan.exchange(name, async (step) => {
+    const { returns } = this;
+    const run = async (step: Step) => {
       if (reads !== undefined) {
         const [readExperts, readRows] = reads;
         await readPart(this.#options, [
@@ -91,10 +93,16 @@ export class SlotExchange {
           readRows(this.#rows),
         ]);
       }
-      const { returns } = this;
       if (returns?.isTaken(step)) await this.#sendBack(layer, step.rows, returns);
       else await this.#gather(layer, step.rows * slots);
-    });
+    };
+    // Each rank has its share of the experts that are chosen, and of what goes to one rank its part.
+    const { size } = this.#options.communicator;
+    const bytes = (step: Step) => {
+      const share = returns?.isTaken(step) === true ? size * size : size;
+      return (step.rows * layer.routed * stride * 4) / share;
+    };
+    plan.exchange(name, run, { brings: { kind: "experts", bytes } });
   }
 
   async #gather({ name, layout }: ExchangedLayer, pairs: number): Promise<void> {
