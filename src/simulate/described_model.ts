@@ -12,13 +12,14 @@ import type { EngineOptions } from "../engine/engine_options.ts";
 import { type PreparedLoad, prepareLoad } from "../engine/load/prepare_load.ts";
 import type { StartSizes } from "../engine/load/start_sizes.ts";
 import { ModelRunner } from "../engine/step/model_runner.ts";
+import { rowsOf } from "../gpu/launch_cost.ts";
 import { DeviceMemory } from "../gpu/memory.ts";
 import { Recorder } from "../gpu/recorder.ts";
-import type { Batch } from "../layers/batch.ts";
 import type { Unshared } from "../layers/ranks/unshared.ts";
 import type { ModelDefinition } from "../models/model.ts";
 import { absentGroup, type Communicator } from "../parallel/communicator.ts";
-import { DescribedPipelines, describedDevice, type DeviceDescription } from "./described_device.ts";
+import { DescribedPipelines, type DeviceDescription, describedDevice } from "./described_device.ts";
+import { decodeBatch, prefillBatch, type SizedBatch } from "./step_batches.ts";
 import { StepNotes, type StepWork } from "./step_work.ts";
 
 export interface DescribedModelOptions {
@@ -27,8 +28,6 @@ export interface DescribedModelOptions {
   readonly ranks: number;
   readonly engine: Omit<EngineOptions, "device">;
 }
-
-const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 } as const;
 
 export class DescribedModel {
   readonly #prepared: PreparedLoad;
@@ -91,39 +90,22 @@ export class DescribedModel {
 
   /** One token for each of `sequences`, with `context` tokens in front of it. */
   decode(sequences: number, context: number): Promise<StepWork> {
-    const pages = this.#pages(context + 1);
-    const rows = Array.from({ length: sequences }, (_, s) => {
-      const place = { queryStart: s, queryLength: 1, position: context };
-      return { phase: "decode" as const, ...place, pageTable: pages };
-    });
-    const logitRows = Uint32Array.from({ length: sequences }, (_, s) => s);
-    return this.#step({ sequences: rows, sources: new Uint32Array(sequences), logitRows });
+    return this.#step(decodeBatch(sequences, context, this.#prepared.options.pageSize));
   }
 
-  /** `tokens` of a prompt, of which the first `before` are in the cache. */
+  /** `tokens` of a prompt, with `before` tokens in the cache. */
   prefill(tokens: number, before: number): Promise<StepWork> {
-    const place = { queryStart: 0, queryLength: tokens, position: before };
-    const pageTable = this.#pages(before + tokens);
-    const sequences = [{ phase: "prefill" as const, ...place, pageTable }];
-    const logitRows = Uint32Array.of(tokens - 1);
-    return this.#step({ sequences, sources: new Uint32Array(tokens), logitRows });
+    return this.#step(prefillBatch(tokens, before, this.#prepared.options.pageSize));
   }
 
-  /** Any pages: nothing is read from them. */
-  #pages(tokens: number): readonly number[] {
-    const { pageSize } = this.#prepared.options;
-    return Array.from({ length: Math.ceil(tokens / pageSize) }, (_, page) => page);
-  }
-
-  async #step(batch: Batch): Promise<StepWork> {
+  async #step({ batch, sampled }: SizedBatch): Promise<StepWork> {
     const notes = new StepNotes();
     this.#notes.current = notes;
     const { recorder } = this.#runner;
     recorder.timer = notes;
-    const sampled = Array.from(batch.logitRows, () => ({ sampling: GREEDY, position: 0 }));
     await this.#runner.run(batch, sampled);
     recorder.timer = undefined;
-    return notes.work(notes.step.rows.length / 4);
+    return notes.work(rowsOf(notes.step));
   }
 }
 

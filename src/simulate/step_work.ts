@@ -8,12 +8,7 @@
  * @module
  */
 import type { StepArrays } from "../gpu/launch_cost.ts";
-import type {
-  Brought,
-  ExchangeKind,
-  LaunchWatch,
-  RecordedLaunch,
-} from "../gpu/recorded_launch.ts";
+import type { Brought, ExchangeKind, LaunchWatch, RecordedLaunch } from "../gpu/recorded_launch.ts";
 
 /** Launches of one kernel that have the same to do. */
 export interface LaunchWork {
