@@ -33,7 +33,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ["src/layers/"],
   ["src/models/", "src/speculation/"],
   ["src/engine/"],
-  ["src/server/", "src/client/", "src/disaggregation/"],
+  ["src/server/", "src/client/", "src/disaggregation/", "src/simulate/"],
   ["src/router/", "src/openai/"],
   ["src/node/", "src/browser/", "src/ai/", "src/prompt_api/", "src/index.ts"],
 ];

@@ -18,6 +18,7 @@ Commands:
   serve ID|DIR                  serve a model over HTTP, downloaded first when it is not here
   download ID                   fetch a model from a model hub
   inspect ID|DIR                tell how large a model is, and how many devices hold it
+  simulate                      predict how fast a model is on devices that are not here
   launch_server                 serve a model over HTTP
   launch_router                 send requests to several servers of a model
   chat                          talk with a model, or a server, in the terminal
@@ -44,6 +45,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Command>>> = {
   serve: async () => (await import("./commands/serve_command.ts")).serveCommand,
   download: async () => (await import("./commands/download_command.ts")).downloadCommand,
   inspect: async () => (await import("./commands/inspect_command.ts")).inspectCommand,
+  simulate: async () => (await import("./simulate/simulate_command.ts")).simulateCommand,
   launch_server: async () => (await import("./commands/launch_server.ts")).launchServer,
   launch_router: async () => (await import("./commands/launch_router.ts")).launchRouter,
   chat: async () => (await import("./commands/chat_command.ts")).chatCommand,

@@ -150,7 +150,7 @@ function timesOf(
     const beyond = launches.map((one) => Math.max(secondsOf(one) - launch, LEAST * secondsOf(one)));
     const together = beyond.reduce((sum, one) => sum + one, 0);
     const scale = Math.max(seconds - launches.length * launch, LEAST * seconds) / together;
-    const sums = new Map<string, { bound: number; taken: number }>();
+    const sums = new Map<string, Taken>();
     launches.forEach(({ kernel, cost }, i) => {
       const sum = sums.get(kernel) ?? { bound: 0, taken: 0 };
       sums.set(kernel, sum);
@@ -158,12 +158,36 @@ function timesOf(
       sum.taken += scale * beyond[i]!;
     });
     for (const [kernel, { bound, taken }] of sums) {
-      const byRows = shares.get(kernel) ?? new Map<number, number>();
-      shares.set(kernel, byRows);
-      if (bound > 0) byRows.set(rows, bound / taken);
+      if (bound > 0) setShare(shares, { kernel, rows, share: bound / taken });
     }
+    const all = [...sums.values()];
+    const [bound, taken] = [sumOf(all, "bound"), sumOf(all, "taken")];
+    // Of kernels that one rank does not have.
+    setShare(shares, { kernel: "", rows, share: bound / taken });
   }
   return { launch, shares };
+}
+
+interface Taken {
+  /** Seconds by the adapter's rates, and those that it took. */
+  bound: number;
+  taken: number;
+}
+
+const sumOf = (all: readonly Taken[], field: keyof Taken) =>
+  all.reduce((sum, one) => sum + one[field], 0);
+
+function setShare(
+  shares: Map<string, Map<number, number>>,
+  {
+    kernel,
+    rows,
+    share,
+  }: { readonly kernel: string; readonly rows: number; readonly share: number },
+): void {
+  const byRows = shares.get(kernel) ?? new Map<number, number>();
+  shares.set(kernel, byRows);
+  byRows.set(rows, share);
 }
 
 /** What a launch takes at least beyond what every launch takes, as a share of all it takes. */
