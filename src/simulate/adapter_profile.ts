@@ -4,7 +4,7 @@
  * @module
  */
 import { ConfigReader } from "../checkpoint/config.ts";
-import type { DeviceDescription } from "./described_device.ts";
+import { DESCRIBED_LIMITS, type DeviceDescription } from "./described_device.ts";
 
 /** By rows of a step, padding included: what launches get of the bound that holds for them. */
 export type SharesByRows = ReadonlyMap<number, number>;
@@ -35,9 +35,6 @@ export interface AdapterProfile {
   readonly shares: ReadonlyMap<string, SharesByRows>;
 }
 
-/** Bytes of one binding: what Dawn offers on the GPUs of data centers. */
-const BINDING_BYTES = 2 ** 32 - 4;
-
 /**
  * An NVIDIA H200, measured: bench/results/2026-11-gpu.md. Its experts are those of a layer of
  * DeepSeek-V3 with all launches of it, its linears FP8 of 7168x2048 and one row of 7168x18432.
@@ -49,7 +46,11 @@ export const H200: AdapterProfile = {
     architecture: "hopper",
     device: "",
     description: "",
-    maxBindingBytes: BINDING_BYTES,
+    limits: {
+      maxStorageBufferBindingSize: 2 ** 32 - 4,
+      maxStorageBuffersPerShaderStage: 16,
+      maxComputeWorkgroupStorageSize: 48 * 2 ** 10,
+    },
   },
   copy: 4.124e12,
   fma: 35.98e12,
@@ -109,7 +110,7 @@ export function readProfile(value: unknown, file: string): AdapterProfile {
       architecture: adapter.string("architecture"),
       device: adapter.string("device"),
       description: adapter.string("description"),
-      maxBindingBytes: adapter.integer("maxBindingBytes", { min: 1 }),
+      limits: readLimits(adapter.section("limits")),
     },
     copy: reader.number("copy", above0),
     fma: reader.number("fma", above0),
@@ -124,6 +125,13 @@ export function readProfile(value: unknown, file: string): AdapterProfile {
   };
   reader.finish();
   return profile;
+}
+
+function readLimits(limits: ConfigReader): DeviceDescription["limits"] {
+  const read = (name: (typeof DESCRIBED_LIMITS)[number]) => limits.integer(name, { min: 1 });
+  return Object.fromEntries(
+    DESCRIBED_LIMITS.map((name) => [name, read(name)]),
+  ) as DeviceDescription["limits"];
 }
 
 function readShares(section: ConfigReader): SharesByRows {

@@ -14,16 +14,47 @@ export interface DeviceDescription {
   readonly architecture: string;
   readonly device: string;
   readonly description: string;
-  /** Bytes of one binding. */
-  readonly maxBindingBytes: number;
+  readonly limits: Readonly<Record<DescribedLimit, number>>;
 }
+
+/** Those that decide something. */
+export const DESCRIBED_LIMITS = [
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxComputeWorkgroupStorageSize",
+] as const;
+
+type DescribedLimit = (typeof DESCRIBED_LIMITS)[number];
+
+export function descriptionOf({ adapterInfo, limits }: GPUDevice): DeviceDescription {
+  const { vendor, architecture, device, description } = adapterInfo;
+  const {
+    maxStorageBufferBindingSize,
+    maxStorageBuffersPerShaderStage,
+    maxComputeWorkgroupStorageSize,
+  } = limits;
+  return {
+    vendor,
+    architecture,
+    device,
+    description,
+    limits: {
+      maxStorageBufferBindingSize,
+      maxStorageBuffersPerShaderStage,
+      maxComputeWorkgroupStorageSize,
+    },
+  };
+}
+
+/** Bytes between uniforms of launches: nothing depends on it. */
+const UNIFORM_ALIGNMENT = 256;
 
 /** Takes every call that laying out and recording make. */
 export function describedDevice(
   description: DeviceDescription,
   onCopy: (bytes: number) => void,
 ): GPUDevice {
-  const { maxBindingBytes, ...adapterInfo } = description;
+  const { limits, ...adapterInfo } = description;
   const pass = { end() {}, setPipeline() {}, setBindGroup() {} };
   const dispatched = { ...pass, dispatchWorkgroups() {}, dispatchWorkgroupsIndirect() {} };
   const encoder = {
@@ -37,13 +68,9 @@ export function describedDevice(
     adapterInfo,
     features: new Set(),
     limits: {
-      maxBufferSize: maxBindingBytes,
-      maxStorageBufferBindingSize: maxBindingBytes,
-      minUniformBufferOffsetAlignment: 256,
-      maxComputeWorkgroupsPerDimension: 65_535,
-      maxComputeWorkgroupStorageSize: 32_768,
-      maxComputeInvocationsPerWorkgroup: 1024,
-      maxComputeWorkgroupSizeX: 1024,
+      ...limits,
+      maxBufferSize: limits.maxStorageBufferBindingSize,
+      minUniformBufferOffsetAlignment: UNIFORM_ALIGNMENT,
     },
     queue: { writeBuffer() {}, submit() {}, onSubmittedWorkDone: () => Promise.resolve() },
     createBuffer: describedBuffer,

@@ -9,11 +9,13 @@ import type { Checkpoint } from "../checkpoint/checkpoint.ts";
 import { type LoadedModel, loadModel } from "../engine/load/load.ts";
 import type { LoadOptions } from "../engine/load/load_options.ts";
 import { smallestOf } from "../extremes.ts";
+import { adapterName } from "../gpu/device.ts";
 import { LaunchTimer, type TimedLaunch } from "../gpu/launch_timer.ts";
 import { Readback } from "../gpu/readback.ts";
 import { Recorder } from "../gpu/recorder.ts";
 import { allocateTensor } from "../gpu/tensor.ts";
 import type { AdapterProfile, HostTimes } from "./adapter_profile.ts";
+import { descriptionOf } from "./described_device.ts";
 import { decodeBatch, prefillBatch, type SizedBatch } from "./step_batches.ts";
 
 export interface MeasureOptions {
@@ -64,11 +66,10 @@ export async function measureProfile(
     for (const rows of options.prompts) {
       steps.push(await measure(loaded, prefillBatch(rows, 0, pageSize)));
     }
-    const { vendor, architecture, device: name, description } = device.adapterInfo;
-    const maxBindingBytes = loaded.runner.recorder.device.limits.maxStorageBufferBindingSize;
+    const adapter = descriptionOf(device);
     return {
-      name: description || name || vendor,
-      adapter: { vendor, architecture, device: name, description, maxBindingBytes },
+      name: adapterName(device),
+      adapter,
       copy,
       fma,
       ...timesOf(steps, { copy, fma }),
@@ -110,14 +111,18 @@ async function timedLaunches(
   { recorder }: LoadedModel["runner"],
   submit: () => Promise<{ readonly tokens: Promise<unknown> }>,
 ): Promise<readonly TimedLaunch[]> {
-  const steps: TimedLaunch[][] = [];
-  const timer = new LaunchTimer(recorder.device, ({ launches }) => steps.at(-1)!.push(...launches));
+  const steps: (readonly TimedLaunch[])[] = [];
+  let step: readonly TimedLaunch[] = [];
+  const timer = new LaunchTimer(recorder.device, ({ launches }) => {
+    step = [...step, ...launches];
+  });
   recorder.timer = timer;
   try {
     for (let run = 0; run < RUNS; run++) {
-      steps.push([]);
+      step = [];
       await (await submit()).tokens;
       await timer.settled();
+      steps.push(step);
     }
   } finally {
     recorder.timer = undefined;

@@ -9,7 +9,7 @@ import type { OptionTable } from "../options/option_parser.ts";
 import { ENGINE_OPTIONS, INSPECT_OPTIONS } from "../options/options.ts";
 import { REPLICA_OPTIONS } from "../replicas/replica_options.ts";
 
-/** Replicas that nobody has to start. */
+/** None of them is started. */
 const MOST_SIMULATED = 4096;
 
 const LAYOUT = "Devices";
