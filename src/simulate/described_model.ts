@@ -83,6 +83,11 @@ export class DescribedModel {
     return this.#prepared.definition;
   }
 
+  /** Tokens that a sequence may have. */
+  get contextLength(): number {
+    return this.#prepared.sizes.contextLength;
+  }
+
   /** Where the memory of a device goes, and what a step computes at most. */
   get sizes(): StartSizes {
     return this.#prepared.startSizes;

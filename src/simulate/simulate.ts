@@ -221,9 +221,8 @@ function requireLayout(layout: Layout, sharing: number): void {
 
 function requireDemand(
   { inputTokens, outputTokens }: Demand,
-  { sizes, definition }: DescribedModel,
-) {
-  const context = Math.min(definition.shape.contextLength, sizes.cacheTokens);
+  { contextLength: context }: DescribedModel,
+): void {
   if (inputTokens + outputTokens <= context) return;
   throw new InvalidRequestError(
     `Cannot simulate requests of ${inputTokens} and ${outputTokens} tokens: a sequence has at most ${context}`,

@@ -75,9 +75,9 @@ function deviceTime({ launches, rows }: StepWork, profile: AdapterProfile): Devi
   return parts;
 }
 
-/** What a kernel reads most of. */
+/** What a kernel reads most of: of a projection that writes entries of the cache, its weights. */
 function placeOf({ kernel }: LaunchWork): "weights" | "cache" {
-  return kernel.startsWith("attention/") || kernel.startsWith("cache/") ? "cache" : "weights";
+  return kernel.startsWith("attention/") || kernel === "cache/mla_gather" ? "cache" : "weights";
 }
 
 function linkTime({ exchanges }: StepWork, { link, ranks }: TimedRanks): number {
