@@ -157,6 +157,14 @@ describe("other commands", () => {
     expect(JSON.parse(stdout)).toMatchObject({ architecture: "DeepseekV3ForCausalLM" });
   });
 
+  test("simulate predicts what a model does on devices that are not here", async () => {
+    const folder = join(shipped(), "node_modules", "wisp-llm", "examples", "tiny-deepseek-v3");
+    const demand = ["--input-tokens", "8", "--output-tokens", "8", "--tp", "2", "--json"];
+    const { code, stdout, stderr } = await wisp(["simulate", "--model", folder, ...demand]);
+    expect(code, stderr).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ devices: 2, decode: [{ batch: 1 }, { batch: 8 }] });
+  });
+
   test("check-schema tells what a schema means", async () => {
     const file = join(scratch("schema"), "schema.json");
     writeFileSync(file, '{"type": "object", "required": ["a"], "propertes": {}}');

@@ -67,6 +67,7 @@ async function loadedBy(args: readonly string[]): Promise<readonly string[]> {
 const help = [["--help"], ["--version"]];
 const commands = ["serve", "download", "inspect", "launch_server", "generate", "compile_kernels"];
 commands.push("tune", "bench_serving", "check_ranks", "build-mpi", "check-schema", "doctor");
+commands.push("simulate");
 
 test.each([...help, ...commands.map((name) => [name, "--help"])])(
   "wisp %s %s comes at once: it loads no GPU, no server, no tokenizer and no engine",
