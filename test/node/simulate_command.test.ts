@@ -101,7 +101,7 @@ test.each([
   [["--link", "fast"], 2, "Cannot use option --link fast: write a number and Gbit"],
   [["--bandwidth", "3"], 2, "Cannot use option --bandwidth 3: write a number and Gbit"],
   [["--batches", "0"], 2, "Cannot use option --batches 0"],
-  [["--model", "nobody/nothing"], 1, "nobody/nothing"],
+  [["--model", "some/model"], 1, "some/model"],
   [["--memory", "1M"], 1, "Cannot load the model: its weights take"],
 ])("refuses %o", async (args, code, message) => {
   expect(await run(...args)).toMatchObject({ code, stderr: expect.stringContaining(message) });

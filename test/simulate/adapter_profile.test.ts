@@ -51,6 +51,6 @@ test.each([
   ["a share of 0", { ...json(), kernels: { moe: { 1: 0 } } }, "kernels.moe.1"],
   ["a kernel without shares", { ...json(), kernels: { moe: {} } }, "kernels.moe"],
   ["no object", 3, "object"],
-])("a profile with %s is refused by name", (_, value, named) => {
+])("readProfile() names what is wrong: %s", (_, value, named) => {
   expect(() => readProfile(value, "profile.json")).toThrow(named);
 });
