@@ -31,6 +31,8 @@ export interface RouterOptions extends AuthOptions, HostOptions {
   readonly policy: Policy;
   /** How workers of either role are chosen, where two share each request. Default: none do. */
   readonly pairPolicies?: PairSetting["policies"] | undefined;
+  /** Whether replicas behind a worker's port are chosen one by one. Default: the worker chooses. */
+  readonly knowsReplicas?: boolean;
   readonly health: HealthCheckOptions;
   readonly breaker: BreakerOptions;
   readonly retries: RetryOptions;
@@ -80,10 +82,14 @@ export function createRouter(options: RouterOptions): Router {
     },
     onRemove: (worker) => {
       for (const one of policies) one.forget(worker);
-      observer.removed(worker.url);
+      for (const { name } of new Set([worker, ...worker.targets])) observer.removed(name);
+    },
+    onSplit: (worker) => {
+      for (const one of policies) one.forget(worker);
     },
   });
-  const around = { workers, upstream, observer, apiKey };
+  const { knowsReplicas = false } = options;
+  const around = { workers, upstream, observer, apiKey, knowsReplicas };
   const warmth = pairPolicies && new PairWarmth(around);
   const checks = new HealthChecks(options.health, {
     ...around,
@@ -95,7 +101,7 @@ export function createRouter(options: RouterOptions): Router {
   const bodies = new BodyMemory(options.requestMemory);
   const limits = { maxBodyBytes, requestTimeout, bodies };
   const pairs = warmth && { policies: pairPolicies!, warmth };
-  const parts = { workers, policy, pairs, upstream, checks, admission, observer };
+  const parts = { workers, policy, pairs, upstream, checks, admission, observer, knowsReplicas };
   const app = createApp({ ...parts, ...limits, retries, apiKey }, options);
   return { app, workers, admission, checks };
 }

@@ -27,7 +27,7 @@ export interface RouterEndpoint extends GuardedEndpoint {
 const chosen = (
   name: string,
   hasPrompt = false,
-  more: Pick<Route, "check" | "isNamed"> = {},
+  more: Pick<Route, "check" | "isNamed" | "takesReplica"> = {},
 ): RouterEndpoint["handle"] => {
   const route: Route = { name, to: "chosen", hasPrompt, ...more };
   return (context, request) => forward(context, request, route);
@@ -56,15 +56,19 @@ export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
   {
     methods: ["POST", "PUT"],
     paths: ["/generate"],
-    handle: chosen("/generate", true),
+    handle: chosen("/generate", true, { takesReplica: true }),
     errorResponse: generateErrorResponse,
   },
   {
     methods: ["POST"],
     paths: ["/v1/chat/completions"],
-    handle: chosen("/v1/chat/completions", true),
+    handle: chosen("/v1/chat/completions", true, { takesReplica: true }),
   },
-  { methods: ["POST"], paths: ["/v1/completions"], handle: chosen("/v1/completions", true) },
+  {
+    methods: ["POST"],
+    paths: ["/v1/completions"],
+    handle: chosen("/v1/completions", true, { takesReplica: true }),
+  },
   {
     methods: ["POST"],
     paths: ["/v1/responses"],

@@ -35,6 +35,8 @@ export interface RouterContext {
   /** Absent where each worker answers requests of its own. */
   readonly pairs: PairSetting | undefined;
   readonly workers: Workers;
+  /** Whether replicas behind a worker's port are chosen one by one. */
+  readonly knowsReplicas: boolean;
   readonly policy: Policy;
   readonly upstream: Upstream;
   readonly checks: HealthChecks;

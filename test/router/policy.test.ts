@@ -22,7 +22,7 @@ function workers(...loads: readonly number[]): Worker[] {
 
 /** How often each worker is chosen. */
 function counts(policy: Policy, of: readonly Worker[], times: number, prompt = ""): number[] {
-  const chosen = Array.from({ length: times }, () => policy.choose(of, prompt).worker);
+  const chosen = Array.from({ length: times }, () => policy.choose(of, prompt).target);
   return of.map((worker) => chosen.filter((one) => one === worker).length);
 }
 
@@ -32,8 +32,8 @@ test("round robin takes turns, also where workers come and go", () => {
   expect(counts(policy, all, 9)).toEqual([3, 3, 3]);
   policy.choose(all, "");
   const [a, b, c] = all as [Worker, Worker, Worker];
-  expect([1, 2, 3, 4].map(() => policy.choose([a, c], "").worker)).toEqual([c, a, c, a]);
-  expect(policy.choose(all, "").worker).toBe(b);
+  expect([1, 2, 3, 4].map(() => policy.choose([a, c], "").target)).toEqual([c, a, c, a]);
+  expect(policy.choose(all, "").target).toBe(b);
 });
 
 test("random takes each as often", () => {
@@ -80,34 +80,34 @@ describe("cache aware", () => {
     const subjects = Array.from({ length: 9 }, (_, i) => `${i}`.repeat(50));
     const first = subjects.map((text) => policy.choose(all, `${text} first`));
     expect(first.map(({ isHit }) => isHit)).toEqual(subjects.map(() => false));
-    expect(all.map((one) => first.filter(({ worker }) => worker === one).length)).toEqual([
+    expect(all.map((one) => first.filter(({ target }) => target === one).length)).toEqual([
       3, 3, 3,
     ]);
     for (const [i, text] of subjects.entries()) {
       const again = policy.choose(all, `${text} second`);
-      expect(again).toEqual({ worker: first[i]!.worker, isHit: true });
+      expect(again).toEqual({ target: first[i]!.target, isHit: true });
     }
   });
 
   test("goes by a beginning only if it is a large enough share of the prompt", () => {
     const policy = aware({ cacheThreshold: 0.5 });
     const all = workers(0, 0);
-    const { worker } = policy.choose(all, "x".repeat(100));
-    expect(policy.choose(all, "x".repeat(60) + "y".repeat(40)).worker).toBe(worker);
+    const { target: worker } = policy.choose(all, "x".repeat(100));
+    expect(policy.choose(all, "x".repeat(60) + "y".repeat(40)).target).toBe(worker);
     const other = policy.choose(all, "x".repeat(49) + "z".repeat(51));
     expect(other.isHit).toBe(false);
-    expect(other.worker).not.toBe(worker);
+    expect(other.target).not.toBe(worker);
   });
 
   test("takes the one with the least to do where loads are too different, by both thresholds", () => {
     const policy = aware({ balanceAbsThreshold: 10, balanceRelThreshold: 2 });
     const all = workers(0, 0);
-    const { worker: owner } = policy.choose(all, "prompt");
+    const { target: owner } = policy.choose(all, "prompt");
     const other = all.find((one) => one !== owner)!;
     owner.inFlight = 10;
-    expect(policy.choose(all, "prompt").worker).toBe(owner);
+    expect(policy.choose(all, "prompt").target).toBe(owner);
     owner.inFlight = 11;
-    expect(policy.choose(all, "prompt")).toEqual({ worker: other, isBalancing: true });
+    expect(policy.choose(all, "prompt")).toEqual({ target: other, isBalancing: true });
     // As many more, and not twice as many.
     owner.inFlight = 30;
     other.inFlight = 15;
@@ -117,17 +117,17 @@ describe("cache aware", () => {
   test("a worker that is not there is passed over, not forgotten", () => {
     const policy = aware();
     const [a, b] = workers(0, 0) as [Worker, Worker];
-    const first = policy.choose([a, b], "prompt of one").worker;
+    const first = policy.choose([a, b], "prompt of one").target;
     const other = first === a ? b : a;
-    expect(policy.choose([other], "prompt of one").worker).toBe(other);
+    expect(policy.choose([other], "prompt of one").target).toBe(other);
     other.inFlight = 1;
-    expect(policy.choose([a, b], "prompt of one").worker).toBe(first);
+    expect(policy.choose([a, b], "prompt of one").target).toBe(first);
   });
 
   test("prompts without text go to the one with the least to do", () => {
     const policy = aware();
     const all = workers(3, 1, 2);
-    expect(policy.choose(all, "").worker).toBe(all[1]);
+    expect(policy.choose(all, "").target).toBe(all[1]);
   });
 
   test("its tree stays as large as it may be under prompts that never repeat", () => {

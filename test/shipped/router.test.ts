@@ -49,6 +49,34 @@ test("launch_router answers like its servers, and goes on when one is killed", a
   await servers[0]!.stop();
 });
 
+test("--dp-aware sends requests to the replicas of a server in turns", async () => {
+  const server = await serveWisp(["--dp-size", "2", "--load-balance-method", "cache_aware"]);
+  const policy = ["--policy", "round_robin", "--prometheus-port", "0", "--dp-aware"];
+  const router = await serveWisp(["--worker-urls", server.url, ...policy], {
+    command: ["launch_router"],
+  });
+  await router.sees(/Ready: round_robin routes to 1 workers/);
+  const sampling_params = { temperature: 0, max_new_tokens: 4 };
+  const ask = async (body: object) => {
+    const answer = await router.post("/generate", { text: "Hello", sampling_params, ...body });
+    const { output_ids, meta_info } = (await answer.json()) as {
+      readonly output_ids: readonly number[];
+      readonly meta_info: { readonly dp_rank: number };
+    };
+    return { output_ids, rank: meta_info.dp_rank };
+  };
+  const answers = [await ask({}), await ask({}), await ask({}), await ask({})];
+  const [first, second] = answers.map(({ rank }) => rank);
+  expect([first, second].sort()).toEqual([0, 1]);
+  expect(answers.map(({ rank }) => rank)).toEqual([first, second, first, second]);
+  for (const { output_ids } of answers) expect(output_ids).toEqual(answers[0]!.output_ids);
+  expect((await ask({ data_parallel_rank: 1 })).rank).toBe(1);
+  const list = await (await fetch(`${router.url}/list_workers`)).json();
+  expect(list).toMatchObject({ urls: [`${server.url}@0`, `${server.url}@1`] });
+  await router.stop();
+  await server.stop();
+});
+
 test("options whose capability is missing are refused and named", async () => {
   const { flags } = RESERVED_ROUTER_OPTIONS.miniLb;
   const { code, stdout, stderr } = await wisp(["launch_router", flags[0]]);

@@ -40,6 +40,9 @@ export function requireUsable(options: RouterLaunchOptions): readonly GivenWorke
   if (!healthCheckEndpoint.startsWith("/")) {
     throw wrong(`--health-check-endpoint ${healthCheckEndpoint}`, "it must begin with /");
   }
+  if (options.dpAware && options.pdDisaggregation) {
+    throw wrong("--dp-aware", "prefill and decode servers have one replica each");
+  }
   const header = options.requestIdHeaders?.find((name) => !HEADER_NAME.test(name));
   if (header !== undefined) throw wrong(`--request-id-headers ${header}`, "it is no header's name");
   const found = new Set(podRulesOf(options)?.rules.map(({ role }) => role));
@@ -78,7 +81,8 @@ function requireTwo(options: RouterLaunchOptions, workers: readonly GivenWorker[
     throw new OptionError(`Cannot use option ${flag} power_of_two: ${state}`);
   };
   if (!pdDisaggregation) {
-    if (policy !== "power_of_two" || workers.length !== 1) return;
+    // Of one worker's replicas there may be two.
+    if (policy !== "power_of_two" || workers.length !== 1 || options.dpAware) return;
     refuse("--policy", "Power-of-two policy requires at least 2 workers");
   }
   const count = (role: string) => workers.filter((worker) => worker.role === role).length;
@@ -133,6 +137,7 @@ export function routerOptions(options: RouterLaunchOptions): OfOptions {
     maxBodyBytes: options.maxPayloadSize,
     requestMemory: options.requestMemory,
     requestTimeout: 1000 * options.requestTimeoutSecs,
+    knowsReplicas: options.dpAware,
     requestIdHeaders: (options.requestIdHeaders ?? REQUEST_ID_HEADERS).map((name) =>
       name.toLowerCase(),
     ),

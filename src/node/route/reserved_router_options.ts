@@ -8,7 +8,6 @@ import { reserved } from "../options/reserved_options.ts";
 
 export const RESERVED_ROUTER_OPTIONS = reserved({
   miniLb: { flags: ["--mini-lb"], kind: "flag", help: "balancer for debugging" },
-  dpAware: { flags: ["--dp-aware"], kind: "flag", help: "ranks of a worker as workers" },
   logDir: { flags: ["--log-dir"], kind: "string", help: "folder for the log" },
   modelPath: { flags: ["--model-path"], kind: "string", help: "model of workers by gRPC" },
   tokenizerPath: {

@@ -37,6 +37,15 @@ export const ROUTER_OPTIONS = {
     help: "servers that requests are sent to, such as http://10.0.0.1:30000",
     group: WORKERS,
   },
+  dpAware: {
+    flags: ["--dp-aware"],
+    kind: "flag",
+    default: false,
+    help:
+      "ask each worker how many replicas it has (--dp-size), and choose among the replicas of all " +
+      "workers in place of workers",
+    group: WORKERS,
+  },
   ...PAIR_OPTIONS,
   ...DISCOVERY_OPTIONS,
   workerStartupTimeoutSecs: {

@@ -1,5 +1,6 @@
 /**
- * Where the two servers of a request meet, written into its body. What else is in it stays as it is.
+ * Where the two servers of a request meet, or which replica answers it, written into its body. What else
+ * is in it stays as it is.
  *
  * @module
  */
@@ -17,11 +18,37 @@ export function newRoom(): number {
 }
 
 /**
- * The same JSON object with the fields at its end: of fields of one name the last one counts.
+ * The same JSON object with the fields at its end.
  *
  * @throws {HttpError} `malformed_body` for what is no object.
  */
 export function withBootstrap(body: Uint8Array, prefill: Worker, room: number): Uint8Array {
+  return withFields(body, {
+    bootstrap_host: hostOf(prefill),
+    bootstrap_port: prefill.bootstrapPort,
+    bootstrap_room: room,
+  });
+}
+
+/** By which a body names a replica. */
+export const REPLICA_FIELD = "data_parallel_rank";
+
+/**
+ * The same JSON object with the replica that is to answer it.
+ *
+ * @throws {HttpError} `malformed_body` for what is no object.
+ */
+export function withReplica(body: Uint8Array, replica: number): Uint8Array {
+  return withFields(body, { [REPLICA_FIELD]: replica });
+}
+
+/**
+ * The same JSON object with further fields at its end: of fields of one name the last one counts.
+ *
+ * @param added At least one.
+ * @throws {HttpError} `malformed_body` for what is no object.
+ */
+function withFields(body: Uint8Array, added: Readonly<Record<string, unknown>>): Uint8Array {
   let end = body.length - 1;
   while (end >= 0 && SPACE.includes(body[end]!)) end -= 1;
   let before = end - 1;
@@ -29,11 +56,7 @@ export function withBootstrap(body: Uint8Array, prefill: Worker, room: number): 
   if (end < 0 || body[end] !== CLOSE || before < 0) {
     throw new HttpError("malformed_body", "Cannot read the request body: it is no JSON object");
   }
-  const fields = JSON.stringify({
-    bootstrap_host: hostOf(prefill),
-    bootstrap_port: prefill.bootstrapPort,
-    bootstrap_room: room,
-  });
+  const fields = JSON.stringify(added);
   const comma = body[before] === OPEN ? "" : ",";
   const more = new TextEncoder().encode(comma + fields.slice(1));
   const shared = new Uint8Array(end + more.length);

@@ -19,11 +19,12 @@ import type { RouterContext } from "../router_context.ts";
 import type { Outcome } from "../worker/breaker.ts";
 import { requestHeaders } from "../worker/headers.ts";
 import type { UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
-import type { Worker, WorkerRole } from "../worker/worker.ts";
-import { newRoom, withBootstrap } from "./bootstrap_body.ts";
+import type { Target, Worker, WorkerRole } from "../worker/worker.ts";
+import { newRoom, withBootstrap, withReplica } from "./bootstrap_body.ts";
 import { askPair } from "./pair.ts";
 import { relay } from "./relay.ts";
 import { clientLeft, RequestSignal } from "./request_signal.ts";
+import { NO_WISH, namedReplica, targetsOf, type Wish } from "./wish.ts";
 
 export interface Route {
   /** Path, as metrics name it. */
@@ -32,6 +33,8 @@ export interface Route {
   readonly to: "chosen" | "first";
   /** Whether its body has a prompt that the policy may look at. */
   readonly hasPrompt?: boolean;
+  /** Whether its body may name a replica of the worker. */
+  readonly takesReplica?: boolean;
   /** Looks at a body that is not compressed. @throws {UnsupportedError} for what the router refuses. */
   readonly check?: (body: unknown) => void;
   /** Of an endpoint that one server answers alone: which, where they have roles. Default: prefill. */
@@ -110,10 +113,10 @@ class Exchange {
     if (body !== undefined) share.hold(body.length);
     if (this.#route.to === "chosen")
       this.#leave = await this.#context.admission.enter(this.#signal.signal);
-    const prompt = body === undefined ? "" : await this.#promptOf(body);
+    const wish = body === undefined ? NO_WISH : await this.#wishOf(body);
     for (;;) {
       this.#attempts += 1;
-      const attempt = await this.#attempt(prompt, body);
+      const attempt = await this.#attempt(wish, body);
       if (!mayRetry(attempt)) return this.#finish(attempt);
       if (this.#attempts >= retries.attempts) {
         this.#context.observer.exhausted(this.#route.name);
@@ -143,10 +146,11 @@ class Exchange {
     });
   }
 
-  /** Empty where it cannot be read: what is wrong with the body, the worker says. */
-  async #promptOf(body: Uint8Array): Promise<string> {
-    const { policy, pairs, bodies } = this.#context;
+  /** None where it cannot be read: what is wrong with the body, the worker says. */
+  async #wishOf(body: Uint8Array): Promise<Wish> {
+    const { policy, pairs, bodies, knowsReplicas } = this.#context;
     const { hasPrompt = false, check } = this.#route;
+    const takesReplica = knowsReplicas && this.#route.takesReplica === true;
     const isPlain = !this.#request.headers.has("content-encoding");
     if (!isPlain && hasPrompt && pairs !== undefined) {
       const reason = "a router of prefill and decode servers writes into bodies where they meet";
@@ -154,7 +158,7 @@ class Exchange {
     }
     const policies = pairs === undefined ? [policy] : Object.values(pairs.policies);
     const isChosenBy = policies.some(({ readsPrompts }) => readsPrompts) && hasPrompt;
-    if (!isPlain || !(isChosenBy || check)) return "";
+    if (!isPlain || !(isChosenBy || check || takesReplica)) return NO_WISH;
     let json: unknown;
     const share = bodies.of(this.#request);
     try {
@@ -162,27 +166,29 @@ class Exchange {
       json = await parseJsonBytes(body, signal, share);
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
-      return "";
+      return NO_WISH;
     } finally {
       share.hold(body.length);
     }
     check?.(json);
-    return isChosenBy ? promptText(json) : "";
+    const prompt = isChosenBy ? promptText(json) : "";
+    return { prompt, takesReplica, replica: takesReplica ? namedReplica(json) : undefined };
   }
 
-  async #attempt(prompt: string, body: Uint8Array | undefined): Promise<Attempt> {
+  async #attempt(wish: Wish, body: Uint8Array | undefined): Promise<Attempt> {
     const { pairs } = this.#context;
-    if (pairs !== undefined && this.#route.hasPrompt) return this.#attemptPair(prompt, body!);
-    const worker =
+    if (pairs !== undefined && this.#route.hasPrompt) return this.#attemptPair(wish, body!);
+    const target =
       pairs === undefined
-        ? this.#choose("plain", this.#context.policy, prompt)
-        : this.#choose(this.#route.role ?? "prefill", pairs.policies.prefill, prompt);
-    if (worker === undefined) return { error: this.#unavailable("workers") };
-    const flight = this.#send(worker);
+        ? this.#choose("plain", this.#context.policy, wish)
+        : this.#choose(this.#route.role ?? "prefill", pairs.policies.prefill, wish);
+    if (target === undefined) return { error: this.#unavailable("workers") };
+    const flight = this.#send(target);
     try {
       const { upstream } = this.#context;
       const signal = this.#signal.signal;
-      const answer = await upstream({ ...this.#sentTo(worker, body), signal });
+      const sent = this.#bodyFor(target, wish, body);
+      const answer = await upstream({ ...this.#sentTo(target.worker, sent), signal });
       return { answer, first: await answer.body.read(), flight };
     } catch (error) {
       const isWorkers = error instanceof HttpError && error.code === "worker_failed";
@@ -192,13 +198,21 @@ class Exchange {
     }
   }
 
+  /** With the replica that was chosen, unless the client has named it. */
+  #bodyFor({ replica }: Target, wish: Wish, body: Uint8Array | undefined): Uint8Array | undefined {
+    if (body === undefined || replica === undefined || wish.replica !== undefined) return body;
+    const named = withReplica(body, replica);
+    this.#context.bodies.of(this.#request).hold(body.length + named.length);
+    return named;
+  }
+
   /** Has one server of either role share the request. */
-  async #attemptPair(prompt: string, plain: Uint8Array): Promise<Attempt> {
+  async #attemptPair(wish: Wish, plain: Uint8Array): Promise<Attempt> {
     const { upstream, pairs, bodies } = this.#context;
     const { policies } = pairs!;
-    const prefill = this.#choose("prefill", policies.prefill, prompt);
+    const prefill = this.#choose("prefill", policies.prefill, wish)?.worker;
     if (prefill === undefined) return { error: this.#unavailable("prefill servers") };
-    const decode = this.#choose("decode", policies.decode, prompt);
+    const decode = this.#choose("decode", policies.decode, wish)?.worker;
     if (decode === undefined) return { error: this.#unavailable("decode servers") };
     const body = withBootstrap(plain, prefill, newRoom());
     bodies.of(this.#request).hold(plain.length + body.length);
@@ -251,23 +265,24 @@ class Exchange {
     return new HttpError("unavailable", `Cannot send the request: ${state}`);
   }
 
-  #choose(role: WorkerRole, policy: Policy, prompt: string): Worker | undefined {
+  #choose(role: WorkerRole, policy: Policy, wish: Wish): Target | undefined {
     const { workers, observer } = this.#context;
     const available = workers.availableOf(role);
     const untried = available.filter((worker) => !this.#tried.has(worker));
     const candidates = untried.length > 0 ? untried : available;
     if (candidates.length === 0 || this.#route.to === "first") return candidates[0];
-    const choice = policy.choose(candidates, prompt);
-    observer.decision(policy.name, choice.worker.url);
+    const choice = policy.choose(targetsOf(candidates, wish), wish.prompt);
+    observer.decision(policy.name, choice.target.name);
     if (policy.readsPrompts) observer.prefix(choice.isBalancing ? undefined : choice.isHit);
-    return choice.worker;
+    return choice.target;
   }
 
-  #send(worker: Worker): Flight {
+  #send(target: Target): Flight {
+    const { worker } = target;
     // The newest is the last.
     this.#tried.delete(worker);
     this.#tried.add(worker);
-    const ended = this.#context.workers.begin(worker);
+    const ended = this.#context.workers.begin(target);
     let isOver = false;
     return {
       worker,

@@ -1,32 +1,32 @@
 /**
- * A request goes where prompts that begin alike were sent, unless that worker has much more to do than
- * others.
+ * A request goes where prompts that begin alike were sent, unless there is much more to do there than
+ * elsewhere.
  *
  * @module
  */
 import { PrefixBalance, type PrefixBalanceOptions } from "../../parallel/balance/prefix_balance.ts";
-import type { Worker } from "../worker/worker.ts";
+import type { Target, Worker } from "../worker/worker.ts";
 import type { Choice, Policy } from "./policy.ts";
 
 export class CacheAwarePolicy implements Policy {
   readonly name = "cache_aware";
   readonly readsPrompts = true;
-  readonly #balance: PrefixBalance<Worker>;
+  readonly #balance: PrefixBalance<Target>;
 
   constructor(options: PrefixBalanceOptions) {
     this.#balance = new PrefixBalance(options);
   }
 
-  choose(workers: readonly Worker[], prompt: string): Choice {
-    const { place: worker, ...choice } = this.#balance.choose(workers, prompt);
-    return { worker, ...choice };
+  choose(targets: readonly Target[], prompt: string): Choice {
+    const { place: target, ...choice } = this.#balance.choose(targets, prompt);
+    return { target, ...choice };
   }
 
-  forget(worker: Worker): void {
-    void this.#balance.forget(worker);
+  forget({ targets }: Worker): void {
+    for (const target of targets) void this.#balance.forget(target);
   }
 
-  sizeOf(worker: Worker): number {
-    return this.#balance.sizeOf(worker);
+  sizeOf({ targets }: Worker): number {
+    return targets.reduce((sum, target) => sum + this.#balance.sizeOf(target), 0);
   }
 }

@@ -74,8 +74,8 @@ export function removeWorker({ workers }: RouterContext, request: Request): Resp
   return new Response(`Successfully removed worker: ${url}`);
 }
 
-/** `GET /list_workers`. */
+/** `GET /list_workers`: of replicas that are chosen one by one, each. */
 export function listWorkers({ workers }: RouterContext): Response {
-  const urls = (list: RouterContext["workers"]["all"]) => list.map(({ url }) => url);
-  return Response.json({ urls: urls(workers.all), draining: urls(workers.draining) });
+  const urls = workers.all.flatMap(({ targets }) => targets.map(({ name }) => name));
+  return Response.json({ urls, draining: workers.draining.map(({ url }) => url) });
 }

@@ -10,6 +10,9 @@ import { type Asked, ask, type Upstream } from "./upstream.ts";
 import type { Worker } from "./worker.ts";
 import type { Workers } from "./workers.ts";
 
+/** Replicas of one worker at most: each is chosen among for every request. */
+export const MAX_WORKER_REPLICAS = 64;
+
 /** Milliseconds of one check of a worker that starts. */
 const STARTUP_CHECK_TIMEOUT = 2000;
 
@@ -35,6 +38,8 @@ interface Surroundings {
   readonly observer: RouterObserver;
   /** Shown to workers. */
   readonly apiKey: string | undefined;
+  /** Whether workers are asked how many replicas they have. */
+  readonly knowsReplicas: boolean;
   /** Called whenever a worker becomes healthy. */
   readonly onHealthy?: () => void;
   readonly onStop?: () => void;
@@ -81,7 +86,8 @@ export class HealthChecks {
     const { workers, observer } = this.#around;
     const deadline = performance.now() + startupTimeout;
     while (workers.has(worker)) {
-      if (await this.#isHealthy(worker, STARTUP_CHECK_TIMEOUT)) {
+      const isHealthy = await this.#isHealthy(worker, STARTUP_CHECK_TIMEOUT);
+      if (isHealthy && (await this.#readReplicas(worker))) {
         worker.health = "healthy";
         const text = `Worker ${worker.url} is healthy`;
         observer.event({ level: "info", text, fields: { message: text, worker: worker.url } });
@@ -113,7 +119,10 @@ export class HealthChecks {
     row.successes = isHealthy ? row.successes + 1 : 0;
     const { failureThreshold, successThreshold } = this.#options;
     if (row.failures >= failureThreshold) this.#change(worker, "unhealthy");
-    else if (row.successes >= successThreshold) this.#change(worker, "healthy");
+    else if (row.successes >= successThreshold && worker.health !== "healthy") {
+      // It may be another process, with more replicas or fewer.
+      if (await this.#readReplicas(worker)) this.#change(worker, "healthy");
+    }
   }
 
   #change(worker: Worker, health: "healthy" | "unhealthy"): void {
@@ -131,8 +140,27 @@ export class HealthChecks {
   }
 
   async #readLoad(worker: Worker): Promise<void> {
-    const requests = requestsIn(await this.#get(worker, "/get_load", this.#options.timeout));
-    if (requests !== undefined) worker.reportLoad(requests);
+    const answer = await this.#get(worker, "/get_load", this.#options.timeout);
+    const requests = requestsIn(answer);
+    if (requests === undefined) return;
+    worker.reportLoad(requests);
+    worker.reportLoads(replicaLoadsIn(answer!));
+  }
+
+  /** @returns Whether it says how many it has, where that is asked. */
+  async #readReplicas(worker: Worker): Promise<boolean> {
+    const { knowsReplicas, workers, observer } = this.#around;
+    if (!knowsReplicas) return true;
+    const answer = await this.#get(worker, "/get_server_info", this.#options.timeout);
+    const count = replicasIn(answer);
+    if (count !== undefined) {
+      workers.split(worker, count);
+      return true;
+    }
+    const text = `Worker ${worker.url} does not say how many replicas it has, from 1 to ${MAX_WORKER_REPLICAS}`;
+    const fields = { message: text, worker: worker.url, status: answer?.status ?? null };
+    observer.event({ level: "warning", text, fields });
+    return false;
   }
 
   /** Undefined where there is none, for whatever reason. */
@@ -156,20 +184,47 @@ export function keyHeaders(apiKey: string | undefined): Readonly<Record<string, 
  * worker's ranks, as others answer. Undefined where it does not say.
  */
 export function requestsIn(answer: Asked | undefined): number | undefined {
+  const value = jsonOf(answer);
+  return countsOf(Array.isArray(value) ? value : [value])?.reduce((sum, count) => sum + count, 0);
+}
+
+/** The same of each replica, where an answer tells of them; else none. */
+function replicaLoadsIn(answer: Asked): readonly number[] {
+  const value = jsonOf(answer) as LoadAnswer;
+  const items = Array.isArray(value) ? value : value.loads;
+  return (Array.isArray(items) ? countsOf(items) : undefined) ?? [];
+}
+
+/** Undefined where one of them does not say, or there is none. */
+function countsOf(items: readonly (LoadAnswer | undefined)[]): readonly number[] | undefined {
+  const counts = items.map((item) => item?.num_reqs ?? item?.load);
+  const isSaid = counts.length > 0 && counts.every((count) => typeof count === "number");
+  return isSaid ? (counts as number[]) : undefined;
+}
+
+/**
+ * Replicas of a worker, by its answer of `/get_server_info`: one where it does not name a number.
+ * Undefined where it does not answer, or names none that it could have.
+ */
+function replicasIn(answer: Asked | undefined): number | undefined {
+  const info = jsonOf(answer) as { readonly dp_size?: unknown } | undefined;
+  if (info === undefined || info === null) return undefined;
+  const { dp_size: count = 1 } = info;
+  const isCount = Number.isInteger(count) && (count as number) > 0;
+  return isCount && (count as number) <= MAX_WORKER_REPLICAS ? (count as number) : undefined;
+}
+
+function jsonOf(answer: Asked | undefined): unknown {
   if (answer?.status !== 200) return undefined;
-  let value: unknown;
   try {
-    value = JSON.parse(answer.text);
+    return JSON.parse(answer.text);
   } catch {
     return undefined;
   }
-  const items = (Array.isArray(value) ? value : [value]) as readonly LoadAnswer[];
-  const counts = items.map((item) => item?.num_reqs ?? item?.load);
-  const isSaid = counts.length > 0 && counts.every((count) => typeof count === "number");
-  return isSaid ? (counts as number[]).reduce((sum, count) => sum + count, 0) : undefined;
 }
 
 interface LoadAnswer {
   readonly num_reqs?: unknown;
   readonly load?: unknown;
+  readonly loads?: unknown;
 }

@@ -6,7 +6,7 @@
 import { InvalidRequestError } from "../../errors.ts";
 import { HttpError } from "../../http/error_response.ts";
 import { type BreakerOptions, type BreakerState, CircuitBreaker } from "./breaker.ts";
-import { Worker, type WorkerPlace, type WorkerRole } from "./worker.ts";
+import { type Target, Worker, type WorkerPlace, type WorkerRole } from "./worker.ts";
 
 /** UTF-16 units of an address. */
 const MAX_URL = 2048;
@@ -34,6 +34,8 @@ export interface WorkersOptions {
   readonly breaker: BreakerOptions;
   readonly onBreaker: (worker: Worker, from: BreakerState, to: BreakerState) => void;
   readonly onRemove: (worker: Worker) => void;
+  /** Its targets are about to be others. */
+  readonly onSplit: (worker: Worker) => void;
 }
 
 export class Workers {
@@ -106,11 +108,20 @@ export class Workers {
     this.#options.onRemove(worker);
   }
 
+  /** A worker has so many replicas, which may be other than it had. */
+  split(worker: Worker, count: number): void {
+    if (worker.targets.length === count) return;
+    this.#options.onSplit(worker);
+    worker.split(count);
+  }
+
   /** A request is sent. @returns To be called once when it has ended. */
-  begin(worker: Worker): () => void {
-    worker.inFlight += 1;
+  begin(target: Target): () => void {
+    const { worker } = target;
+    const busy = new Set([worker, target]);
+    for (const one of busy) one.inFlight += 1;
     return () => {
-      worker.inFlight -= 1;
+      for (const one of busy) one.inFlight -= 1;
       worker.processed += 1;
       if (worker.inFlight === 0) this.#draining.delete(worker);
     };

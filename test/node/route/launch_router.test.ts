@@ -258,6 +258,10 @@ describe("an option", () => {
       [...PAIR, "--prefill", "http://a:1", "--worker-urls", "http://c:1"],
       "with --pd-disaggregation servers have roles",
     ],
+    [
+      [...PAIR, "--prefill", "http://a:1", "--dp-aware"],
+      "Cannot use option --dp-aware: prefill and decode servers have one replica each",
+    ],
     [["--selector", "a=b"], "Cannot use option --selector: it needs --service-discovery"],
     [["--service-discovery", "--selector", "a=b"], "this process is in no cluster"],
     [DISCOVERY, "it needs --selector, which says what pods are workers"],

@@ -16,6 +16,7 @@ const DEFAULTS = {
   maxBodyBytes: 536_870_912,
   requestMemory: 2_147_483_648,
   requestTimeout: 1_800_000,
+  knowsReplicas: false,
   requestIdHeaders: ["x-request-id", "x-correlation-id", "x-trace-id", "request-id"],
   admission: {
     maxConcurrentRequests: 256,
@@ -69,6 +70,7 @@ test.each([
   [["--queue-size", "0"], { admission: { queueSize: 0 } }],
   [["--queue-timeout-secs", "3"], { admission: { queueTimeout: 3000 } }],
   [["--rate-limit-tokens-per-second", "9"], { admission: { requestsPerSecond: 9 } }],
+  [["--dp-aware"], { knowsReplicas: true }],
   [["--retry-max-retries", "2"], { retries: { attempts: 2 } }],
   [["--disable-retries"], { retries: { attempts: 1 } }],
   [["--retry-initial-backoff-ms", "5"], { retries: { initialBackoff: 5 } }],
@@ -104,7 +106,7 @@ test("the options of cache_aware reach its policy", () => {
   const choice = (load: number, ...args: string[]) => {
     const policy = policyOf(parse(...args));
     for (const worker of workers) worker.inFlight = 0;
-    const { worker } = policy.choose(workers, "ab".repeat(50));
+    const { target: worker } = policy.choose(workers, "ab".repeat(50));
     for (const one of workers) one.inFlight = one === worker ? load : 1;
     const { isHit, isBalancing } = policy.choose(workers, "ab".repeat(25) + "x".repeat(50));
     return [isHit, isBalancing];
