@@ -7,7 +7,7 @@ import { ConfigReader } from "../checkpoint/config.ts";
 import { DESCRIBED_LIMITS, type DeviceDescription } from "./described_device.ts";
 
 /** By rows of a step, padding included: what launches get of the bound that holds for them. */
-export type SharesByRows = ReadonlyMap<number, number>;
+type SharesByRows = ReadonlyMap<number, number>;
 
 /** The host's part of a step, in seconds. */
 export interface HostTimes {

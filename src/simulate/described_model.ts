@@ -22,7 +22,7 @@ import { DescribedPipelines, type DeviceDescription, describedDevice } from "./d
 import { decodeBatch, prefillBatch, type SizedBatch } from "./step_batches.ts";
 import { StepNotes, type StepWork } from "./step_work.ts";
 
-export interface DescribedModelOptions {
+interface DescribedModelOptions {
   readonly adapter: DeviceDescription;
   /** Ranks that share the model. */
   readonly ranks: number;

@@ -5,7 +5,7 @@
  */
 import type { ExchangeKind } from "../gpu/recorded_launch.ts";
 
-export interface LinkSpeed {
+interface LinkSpeed {
   /** Seconds of an exchange whatever it brings. */
   readonly latency: number;
   /** Bytes a second that a rank receives. */

@@ -18,7 +18,7 @@ import type { AdapterProfile, HostTimes } from "./adapter_profile.ts";
 import { descriptionOf } from "./described_device.ts";
 import { decodeBatch, prefillBatch, type SizedBatch } from "./step_batches.ts";
 
-export interface MeasureOptions {
+interface MeasureOptions {
   /** Sequences that decode together. */
   readonly batches: readonly number[];
   /** Rows of a prompt. */

@@ -27,7 +27,7 @@ export interface Layout {
 }
 
 /** What is asked of the devices. */
-export interface Demand {
+interface Demand {
   /** Tokens of a prompt, and of an answer. */
   readonly inputTokens: number;
   readonly outputTokens: number;

@@ -8,7 +8,7 @@ import { exchangeSeconds, type Link } from "./link.ts";
 import type { LaunchWork, StepWork } from "./step_work.ts";
 
 /** What a step's time goes to, in seconds: the largest is the bound that holds. */
-export interface StepParts {
+interface StepParts {
   /** Reading weights and activations, multiplying, reading the cache. */
   readonly weights: number;
   readonly arithmetic: number;
@@ -30,7 +30,7 @@ export interface StepTime {
   readonly bound: Bound;
 }
 
-export interface TimedRanks {
+interface TimedRanks {
   readonly profile: AdapterProfile;
   readonly link: Link;
   readonly ranks: number;

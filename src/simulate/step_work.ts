@@ -19,7 +19,7 @@ export interface LaunchWork {
 }
 
 /** Exchanges of one kind to which the rank brings as many bytes. */
-export interface ExchangeWork {
+interface ExchangeWork {
   readonly kind: ExchangeKind;
   readonly bytes: number;
   readonly count: number;

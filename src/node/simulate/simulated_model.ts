@@ -15,7 +15,7 @@ import { CachedModel } from "../hub/hub_cache.ts";
 import { hubSettings } from "../hub/hub_settings.ts";
 import { MissingModelError, resolveModel } from "../hub/resolve_model.ts";
 
-export interface SimulatedModel {
+interface SimulatedModel {
   /** Of the weights that are simulated. */
   readonly source: WeightSource;
   close(): Promise<void>;
