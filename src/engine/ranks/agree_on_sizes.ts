@@ -29,6 +29,7 @@ export function agreeOnSizes(
     pageSize: options.pageSize,
     maxRowsPerStep: options.maxRows,
     maxRunningRequests: options.maxRunningRequests,
+    transfersPages: options.transfersPages,
     decodeBuckets: options.decodeBuckets.join(),
     quantizeActivations: options.quantizeActivations,
     numericClass,

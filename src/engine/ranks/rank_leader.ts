@@ -100,16 +100,10 @@ async function loadLeader(
 }
 
 /** @throws {UnsupportedError} for what an order cannot say yet. */
-function requireOrdersSuffice({ transfersPages, tensorParallelSize }: LoadOptions): void {
-  const refuse = (field: string, reason: string) => {
-    throw new UnsupportedError(field, reason, { field });
-  };
-  if (transfersPages) {
-    refuse("transfersPages", "ranks that are processes send their pages to no other engine");
-  }
-  if (tensorParallelSize !== undefined) {
-    refuse("tensorParallelSize", "the group says how many ranks there are");
-  }
+function requireOrdersSuffice({ tensorParallelSize: field }: LoadOptions): void {
+  if (field === undefined) return;
+  const reason = "the group says how many ranks there are";
+  throw new UnsupportedError("tensorParallelSize", reason, { field: "tensorParallelSize" });
 }
 
 /**

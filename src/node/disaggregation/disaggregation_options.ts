@@ -94,6 +94,9 @@ export const DISAGGREGATION_OPTIONS = {
 
 export type DisaggregationOptions = OptionValues<typeof DISAGGREGATION_OPTIONS>;
 
+/** What a server shares with another one by, and where it listens. */
+export type RoleOptions = DisaggregationOptions & { readonly host: string };
+
 /** Hosts that a decode server knows without being told. */
 const OWN_HOSTS = ["127.0.0.1", "::1", "localhost"];
 

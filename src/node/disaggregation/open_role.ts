@@ -11,17 +11,22 @@ import { DecodeRooms } from "../../disaggregation/decode_rooms.ts";
 import { MAX_CONTROL_BYTES, MAX_PAGE_BYTES } from "../../disaggregation/limits.ts";
 import { FRAME_HEADER_BYTES } from "../../disaggregation/page_frame.ts";
 import { prefilled, type TravelEngine } from "../../disaggregation/prefill_layer.ts";
-import { PrefillRooms } from "../../disaggregation/prefill_rooms.ts";
+import { PrefillRooms, requireRoom } from "../../disaggregation/prefill_rooms.ts";
 import type { RoomFigures } from "../../disaggregation/room_figures.ts";
-import { UnsupportedError } from "../../errors.ts";
-import type { GenerationEngine } from "../../generation.ts";
+import { type DisaggregatedSide, UnsupportedError } from "../../errors.ts";
+import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../generation.ts";
 import { layerOver } from "../../server/engine_layer.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
-import type { EngineRole } from "../../server/server_context.ts";
+import type { EngineRole, RoleCounts } from "../../server/server_context.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { transferWorkers } from "../options/engine_variables.ts";
+import type { StartedEngine } from "../serve/start_engine.ts";
 import { listenForDecode, PAGES_PATH } from "./bootstrap_server.ts";
-import { type DisaggregationOptions, knownHosts } from "./disaggregation_options.ts";
+import {
+  type DisaggregationOptions,
+  knownHosts,
+  type RoleOptions,
+} from "./disaggregation_options.ts";
 import { connectWebSocket } from "./web_socket_channel.ts";
 
 export interface OpenedRole extends EngineRole {
@@ -31,7 +36,7 @@ export interface OpenedRole extends EngineRole {
 }
 
 export interface RoleSetting {
-  readonly options: DisaggregationOptions & { readonly host: string };
+  readonly options: RoleOptions;
   readonly env: Environment;
   readonly onEvent: (text: string) => void;
 }
@@ -41,8 +46,8 @@ const MISSES = 3;
 /** Milliseconds until the two ends of a new connection know each other. */
 const CONNECT_TIMEOUT = 10_000;
 
-/** What of an engine is needed here; one of several processes has no layout. */
-type LoadedEngine = GenerationEngine & { readonly pageLayout?: PageLayout | undefined };
+/** What of an engine is needed here. */
+type LoadedEngine = GenerationEngine & Pick<StartedEngine, "pageLayout" | "roomCounts">;
 
 /**
  * @returns Undefined where the server shares nothing.
@@ -55,11 +60,31 @@ export async function openRole(
 ): Promise<OpenedRole | undefined> {
   const { disaggregationMode: mode } = setting.options;
   if (mode === "null") return undefined;
-  const { pageLayout: layout } = engine;
+  const { pageLayout: layout, roomCounts } = engine;
+  if (roomCounts !== undefined) return roleOfRanks(mode, roomCounts);
   if (layout === undefined) {
-    throw new UnsupportedError("--disaggregation-mode", "ranks of this server are processes");
+    throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
   return mode === "prefill" ? openPrefill(layout, setting) : openDecode(layout, setting);
+}
+
+/** The part of a server whose first rank, in a process of its own, has the rooms. */
+function roleOfRanks(name: DisaggregatedSide, counts: () => RoleCounts): OpenedRole {
+  return {
+    name,
+    lines: [],
+    over: (engine) => layerOver(engine, { generate: (request) => withRoom(engine, request) }),
+    counts,
+    close: async () => {},
+  };
+}
+
+async function* withRoom(
+  engine: GenerationEngine,
+  request: GenerationRequest,
+): AsyncGenerator<GenerationChunk, undefined> {
+  requireRoom(request.bootstrap?.room, request.requestId);
+  yield* engine.generate(request);
 }
 
 async function openPrefill(

@@ -7,13 +7,19 @@
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
 import { GroupError } from "../../errors.ts";
 import type { Facts } from "../../parallel/agree.ts";
+import type { RoleCounts } from "../../server/server_context.ts";
+import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
 import { EXIT, LaunchError } from "../mpi/launch_error.ts";
 import { deferred } from "../mpi/nodes.ts";
 import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
-import type { EngineLaunchOptions } from "../options/options.ts";
-import type { ReplicaPart, StartEngine, StartedEngine } from "../serve/start_engine.ts";
+import type {
+  ReplicaPart,
+  StartEngine,
+  StartedEngine,
+  StartOptions,
+} from "../serve/start_engine.ts";
 import { lineReport, type StartReport } from "../serve/start_report.ts";
 import { launchRanks } from "./launch_ranks.ts";
 import { TalkPort, type ToRank, tellReport } from "./rank_talk.ts";
@@ -24,6 +30,8 @@ export interface StartRanksOptions {
   readonly place: GroupPlace;
   /** The group of another program's launcher, where this process is one of those that it has started. */
   readonly outer?: OuterGroup;
+  /** What the first rank shares with other servers, if it does. */
+  readonly role?: RoleOptions | undefined;
   /** Whether a group that has ended is started again. */
   readonly restart: boolean;
   readonly log: Logger;
@@ -44,7 +52,7 @@ export function startRanks(given: StartRanksOptions): StartEngine {
 }
 
 interface GroupStart {
-  readonly options: EngineLaunchOptions;
+  readonly options: StartOptions;
   readonly facts: Facts;
   readonly report: StartReport;
   readonly part: ReplicaPart | undefined;
@@ -68,17 +76,19 @@ async function startGroup(
 
 async function startUnder(
   ending: AbortController,
-  { place, outer, log }: StartRanksOptions,
+  { place, outer, role, log }: StartRanksOptions,
   { options, facts, report, part }: GroupStart,
 ): Promise<StartedEngine> {
   let say: (message: ToRank) => void = () => {};
   const port = new TalkPort((message) => say(message));
   const loaded = deferred<void>();
+  let rooms: RoleCounts | undefined;
   const group = launchRanks({
     place,
     outer,
     part,
     options,
+    role,
     facts,
     reportsSteps: report.step !== undefined,
     onBound: (sentence) => report.sizes([sentence]),
@@ -91,6 +101,8 @@ async function startUnder(
         tellReport(rank === 0 ? report : lineReport(log.ofRank(rank)), message);
       }
       if (message.type === "engine") port.hear(message.message);
+      if (message.type === "event") log.event("info", message.text);
+      if (message.type === "rooms") rooms = message.counts;
       if (message.type === "loaded" && rank === 0) loaded.resolve();
     },
   });
@@ -107,14 +119,26 @@ async function startUnder(
   });
   return new GroupEngine(opened, {
     group,
+    roomCounts: role && (() => (failure === undefined ? rooms! : withoutRooms(rooms!))),
     stop: () => say({ type: "stop" }),
     end: (error) => ending.abort(error),
   });
 }
 
+/** What is left of rooms whose rank is gone. */
+function withoutRooms(counts: RoleCounts): RoleCounts {
+  const { awaited, frames } = counts;
+  return {
+    ...{ ...counts, rooms: 0, transferring: 0, servers: 0 },
+    ...(awaited !== undefined && { awaited: 0 }),
+    ...(frames !== undefined && { frames: 0 }),
+  };
+}
+
 interface Group {
   /** Settles when it has ended. */
   readonly group: Promise<void>;
+  readonly roomCounts: StartedEngine["roomCounts"];
   /** Has its ranks end their work. */
   stop(): void;
   /** Ends them. */
@@ -126,12 +150,14 @@ const LEAVING_MILLISECONDS = 35_000;
 
 class GroupEngine extends RemoteEngine implements StartedEngine {
   readonly lost: Promise<never>;
+  readonly roomCounts: StartedEngine["roomCounts"];
   readonly #group: Group;
   #isLeaving = false;
 
   constructor(opened: OpenedPort, group: Group) {
     super(opened);
     this.#group = group;
+    this.roomCounts = group.roomCounts;
     this.lost = new Promise((_, reject) => {
       group.group.catch(reject);
     });

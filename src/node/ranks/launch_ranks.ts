@@ -4,12 +4,12 @@
  * @module
  */
 import type { Facts } from "../../parallel/agree.ts";
+import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
 import { launchGroup } from "../mpi/launch_group.ts";
 import type { OuterGroup } from "../mpi/outer_launcher.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import { rankProgram } from "../mpi/rank_program.ts";
-import type { EngineLaunchOptions } from "../options/options.ts";
-import type { ReplicaPart } from "../serve/start_engine.ts";
+import type { ReplicaPart, StartOptions } from "../serve/start_engine.ts";
 import { allowedCpus, bindsRanks, cpusOfRanks } from "./rank_cpus.ts";
 import { factsOf } from "./rank_place.ts";
 import type { FromRank, ToRank } from "./rank_talk.ts";
@@ -20,7 +20,9 @@ export interface LaunchRanksOptions {
   readonly outer?: OuterGroup | undefined;
   /** The replica whose ranks they are, of several that have as many on this machine. */
   readonly part?: Pick<ReplicaPart, "replica" | "replicas"> | undefined;
-  readonly options: EngineLaunchOptions;
+  readonly options: StartOptions;
+  /** What the first rank shares with other servers, if it does. */
+  readonly role?: RoleOptions | undefined;
   /** What launchers compare beside the engine's options. */
   readonly facts?: Facts;
   readonly reportsSteps: boolean;
@@ -40,7 +42,8 @@ export interface LaunchRanksOptions {
  * @throws {UnsupportedError} where this machine has no MPI.
  */
 export function launchRanks(given: LaunchRanksOptions): Promise<void> {
-  const { place, outer, part, options, reportsSteps, onBound, onStart, onMessage, signal } = given;
+  const { place, outer, part, options, role, reportsSteps, onBound, onStart, onMessage, signal } =
+    given;
   const { node, ranksPerNode } = place;
   const binds = outer === undefined && bindsRanks(process.env);
   const facts = { ...factsOf(options), ...given.facts };
@@ -56,7 +59,8 @@ export function launchRanks(given: LaunchRanksOptions): Promise<void> {
       for (let rank = 0; rank < ranksPerNode; rank++) {
         const { replica = 0, replicas = 1 } = part ?? {};
         const local = outer?.local ?? { rank, ranks: ranksPerNode, replica, replicas };
-        say({ type: "load", options, facts, local, reportsSteps } satisfies ToRank, first + rank);
+        const load: ToRank = { type: "load", options, role, facts, local, reportsSteps };
+        say(load, first + rank);
       }
       onStart?.(say);
     },

@@ -6,15 +6,15 @@
 import { createHash } from "node:crypto";
 import { serialize } from "node:v8";
 import type { Facts } from "../../parallel/agree.ts";
-import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
+import {
+  DISAGGREGATION_OPTIONS,
+  type RoleOptions,
+} from "../disaggregation/disaggregation_options.ts";
 import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
 import { OptionError } from "../options/option_parser.ts";
-import {
-  ENGINE_OPTIONS,
-  type EngineLaunchOptions,
-  type LaunchOptions,
-} from "../options/options.ts";
+import { ENGINE_OPTIONS, type LaunchOptions } from "../options/options.ts";
 import { SERVER_OPTIONS } from "../options/server_options.ts";
+import type { StartOptions } from "../serve/start_engine.ts";
 
 /** Seconds that nodes and ranks wait for each other at the start. */
 const TIMEOUT = 600;
@@ -52,24 +52,20 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
 /** @throws {OptionError} naming what ranks that are processes cannot do. */
 export function requireOfProcesses({
   sleepIdleSeconds,
-  disaggregationMode,
-}: Pick<LaunchOptions, "sleepIdleSeconds" | "disaggregationMode">): void {
-  const refuse = (option: string) => {
-    const state =
-      "ranks that are processes cannot do it yet; without --nnodes one process has them all";
-    throw new OptionError(`Cannot use option ${option} with --nnodes: ${state}`);
-  };
-  if (sleepIdleSeconds !== undefined) refuse(SERVER_OPTIONS.sleepIdleSeconds.flags[0]);
-  if (disaggregationMode !== "null") {
-    const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
-    refuse(`${flag} ${disaggregationMode}`);
-  }
+}: Pick<LaunchOptions, "sleepIdleSeconds">): void {
+  if (sleepIdleSeconds === undefined) return;
+  const [flag] = SERVER_OPTIONS.sleepIdleSeconds.flags;
+  const state =
+    "ranks that are processes cannot do it yet; without --nnodes one process has them all";
+  throw new OptionError(`Cannot use option ${flag} with --nnodes: ${state}`);
 }
 
 /** What all nodes must have alike, by the options' names. */
-export function factsOf(options: EngineLaunchOptions): Facts {
+export function factsOf(options: StartOptions): Facts {
+  const [mode] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
   const facts: Record<string, string | number | boolean> = {
     "the format of plain data": serialize(null)[1]!,
+    [mode]: factOf(options.disaggregationMode),
   };
   for (const [key, { flags }] of Object.entries(ENGINE_OPTIONS)) {
     if (!OWN.includes(key)) facts[flags[0]] = factOf(options[key as keyof typeof options]);
@@ -84,9 +80,14 @@ function factOf(value: unknown): string | number | boolean {
 }
 
 /** The options that concern ranks, and nothing of the server around them. */
-export function engineOptionsOf(options: LaunchOptions): EngineLaunchOptions {
-  const keys = Object.keys(ENGINE_OPTIONS) as (keyof EngineLaunchOptions)[];
-  return Object.fromEntries(
-    keys.map((key) => [key, options[key]]),
-  ) as unknown as EngineLaunchOptions;
+export function engineOptionsOf(options: LaunchOptions): StartOptions {
+  const keys = [...Object.keys(ENGINE_OPTIONS), "disaggregationMode"] as (keyof StartOptions)[];
+  return Object.fromEntries(keys.map((key) => [key, options[key]])) as unknown as StartOptions;
+}
+
+/** What a server shares with others by; undefined where it does not. */
+export function roleOptionsOf(options: LaunchOptions): RoleOptions | undefined {
+  if (options.disaggregationMode === "null") return undefined;
+  const keys = ["host", ...Object.keys(DISAGGREGATION_OPTIONS)] as (keyof RoleOptions)[];
+  return Object.fromEntries(keys.map((key) => [key, options[key]])) as unknown as RoleOptions;
 }

@@ -5,8 +5,10 @@
  */
 import type { Port } from "../../engine/remote/port.ts";
 import type { Facts } from "../../parallel/agree.ts";
-import type { EngineLaunchOptions } from "../options/options.ts";
+import type { RoleCounts } from "../../server/server_context.ts";
+import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
 import type { LocalRanksOf } from "../serve/open_model.ts";
+import type { StartOptions } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
 
 /** The lines of a report, without what it may leave out. */
@@ -16,7 +18,9 @@ export type ToRank =
   /** Comes first. */
   | {
       readonly type: "load";
-      readonly options: EngineLaunchOptions;
+      readonly options: StartOptions;
+      /** What the first rank shares with other servers, if it does. */
+      readonly role?: RoleOptions | undefined;
       readonly facts: Facts;
       /** Of this machine's ranks, which share its adapters. */
       readonly local: LocalRanksOf;
@@ -32,6 +36,10 @@ export type FromRank =
   | { readonly type: "report"; readonly method: ReportMethod; readonly values: readonly unknown[] }
   /** This rank's part of the model is there. */
   | { readonly type: "loaded" }
+  /** Something has happened between the first rank and another server. */
+  | { readonly type: "event"; readonly text: string }
+  /** What the first rank has of requests that it shares has changed. */
+  | { readonly type: "rooms"; readonly counts: RoleCounts }
   /** From the engine of the first rank. */
   | { readonly type: "engine"; readonly message: unknown };
 

@@ -31,6 +31,7 @@ export interface RestartingOptions {
 
 export class RestartingEngine implements StartedEngine {
   readonly model: GenerationEngine["model"];
+  readonly roomCounts: StartedEngine["roomCounts"];
   readonly #options: RestartingOptions;
   readonly #closing = new AbortController();
   readonly #lost = deferred<never>();
@@ -51,6 +52,8 @@ export class RestartingEngine implements StartedEngine {
     this.#options = options;
     this.#current = first;
     this.model = first.model;
+    // Of the group that there is, or of the last one.
+    this.roomCounts = first.roomCounts && (() => this.#current.roomCounts!());
     this.#watch();
   }
 

@@ -11,7 +11,7 @@ import { OptionError } from "../options/option_parser.ts";
 import type { LaunchOptions } from "../options/options.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import { startRanks } from "./group_engine.ts";
-import { engineOptionsOf, factsOf } from "./rank_place.ts";
+import { engineOptionsOf, factsOf, roleOptionsOf } from "./rank_place.ts";
 import { serveRank } from "./serve_rank.ts";
 
 /** Seconds that ranks wait for each other at the start, as that program may start them one by one. */
@@ -44,7 +44,7 @@ export async function serveOuter(
   log.line("info", `Ranks: ${name} has started ${size} of them`);
   const timeout = 1000 * (own.distTimeout ?? TIMEOUT);
   const place = { nodes: 1, node: 0, ranksPerNode: 1, address: undefined, timeout };
-  const startEngine = startRanks({ place, outer, restart, log });
+  const startEngine = startRanks({ place, outer, role: roleOptionsOf(own), restart, log });
   await serveModel(own, { ...context, startEngine, startsProcesses: true });
 }
 

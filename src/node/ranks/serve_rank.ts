@@ -26,6 +26,7 @@ import {
   reportLoaded,
 } from "../serve/start_engine.ts";
 import { quietReport, type StartReport } from "../serve/start_report.ts";
+import { openRankRole } from "./rank_role.ts";
 import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_talk.ts";
 
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
@@ -89,10 +90,12 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
     reportLoaded(engine, told.options, report);
     const where = "over MPI, each a process of its own";
     report.sizes(describeRanks(communicator.size, engine.unshared, where));
-    serveEngine(engine, port);
+    const role = told.role && (await openRankRole(engine, told.role, { report, say }));
+    serveEngine(role?.engine ?? engine, port);
     say({ type: "loaded" });
     await Promise.race([stopped.promise, communicator.failed]);
     await engine.close();
+    await role?.close();
     await led.end();
   } else {
     const follow = await loadFollower(setting.source, link, withDevice(loading));

@@ -18,7 +18,7 @@ import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
 import { attentionGroups, requireUsableGroups } from "./attention_group_options.ts";
-import { asksForNodes, rankPlace, requireOfProcesses } from "./rank_place.ts";
+import { asksForNodes, rankPlace, requireOfProcesses, roleOptionsOf } from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.
@@ -89,7 +89,7 @@ async function serveNode(
     return serveMember(options, { place, log });
   }
   const { startRanks } = await import("./group_engine.ts");
-  const start = startRanks({ place, restart: options.restart, log });
+  const start = startRanks({ place, role: roleOptionsOf(options), restart: options.restart, log });
   const startEngine = await replicated(options, start);
   return serveModel(options, { ...context, startEngine, startsProcesses: true });
 }

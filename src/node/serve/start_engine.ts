@@ -12,6 +12,7 @@ import type { StartSizes } from "../../engine/load/start_sizes.ts";
 import type { RankLoading } from "../../engine/ranks/rank_group.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import type { QuantizationError } from "../../layers/weights/quantizing_upload.ts";
+import type { RoleCounts } from "../../server/server_context.ts";
 import type { DisaggregationOptions } from "../disaggregation/disaggregation_options.ts";
 import type { FolderSource } from "../files.ts";
 import { readTemplate } from "../options/chat_template.ts";
@@ -38,6 +39,8 @@ import type { StartReport } from "./start_report.ts";
 export interface StartedEngine extends GenerationEngine {
   /** Of its pages; absent where ranks are processes. */
   readonly pageLayout?: PageLayout | undefined;
+  /** What it has of requests that it shares with other servers itself, where ranks are processes. */
+  readonly roomCounts?: (() => RoleCounts) | undefined;
   /** Rejects when the engine is gone for good, and a server of it has to end. */
   readonly lost?: Promise<never>;
   /** Gives the device back, once the engine is closed. */

@@ -1,0 +1,54 @@
+/**
+ * What the first rank of a server shares with servers of the other kind: the rooms are where the engine
+ * and its pages are, and the server in front of it is told of them.
+ *
+ * @module
+ */
+import type { Engine } from "../../engine/engine.ts";
+import type { GenerationEngine } from "../../generation.ts";
+import { layerOver } from "../../server/engine_layer.ts";
+import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
+import type { StartReport } from "../serve/start_report.ts";
+import type { FromRank } from "./rank_talk.ts";
+
+/** Milliseconds after which it is looked whether there is something new to tell. */
+const TELL = 100;
+
+export interface RankRole {
+  /** Does what requests with rooms ask for, and all others as before. */
+  readonly engine: GenerationEngine;
+  close(): Promise<void>;
+}
+
+/** @throws As `openRole`. */
+export async function openRankRole(
+  engine: Engine,
+  options: RoleOptions,
+  { report, say }: { readonly report: StartReport; readonly say: (message: FromRank) => void },
+): Promise<RankRole> {
+  const { openRole } = await import("../disaggregation/open_role.ts");
+  const onEvent = (text: string) => say({ type: "event", text });
+  const role = (await openRole(engine, { options, env: process.env, onEvent }))!;
+  report.sizes(role.lines);
+  let told: string | undefined;
+  const tell = () => {
+    const counts = role.counts();
+    const text = JSON.stringify(counts);
+    if (text !== told) say({ type: "rooms", counts });
+    told = text;
+  };
+  tell();
+  const timer = setInterval(tell, TELL);
+  const shared = role.over(engine);
+  return {
+    engine: layerOver(engine, {
+      // The server's own requests, such as its first one, have no room.
+      generate: (request) => (request.bootstrap === undefined ? engine : shared).generate(request),
+      abort: (requestId) => shared.abort(requestId),
+    }),
+    async close() {
+      clearInterval(timer);
+      await role.close();
+    },
+  };
+}
