@@ -59,14 +59,19 @@ describe.runIf(hasKustomize)(`deploy${kustomized}`, () => {
     const find = (kind: string) => whole.reference!.find((one) => one.kind === kind)!;
     const { roles } = find("DisaggregatedSet").spec;
     expect(roles.map(({ name, spec }: Manifest) => [name, spec.replicas])).toEqual([
-      ["prefill", 2],
-      ["decode", 2],
+      ["prefill", 1],
+      ["decode", 1],
     ]);
     for (const { spec } of roles as readonly Manifest[]) {
-      const [container] = spec.leaderWorkerTemplate.workerTemplate.spec.containers;
-      expect(container.resources.limits).toEqual({ "nvidia.com/gpu": "8" });
-      expect(container.readinessProbe).toEqual({ tcpSocket: { port: "http" }, periodSeconds: 30 });
-      expect(container.ports[0]).toEqual({ name: "http", containerPort: 30_000 });
+      const { size, leaderTemplate, workerTemplate } = spec.leaderWorkerTemplate;
+      expect(size).toBe(2);
+      for (const [i, template] of [leaderTemplate, workerTemplate].entries()) {
+        const [container] = template.spec.containers;
+        expect(container.resources.limits).toEqual({ "nvidia.com/gpu": "8" });
+        const probe = { tcpSocket: { port: "http" }, periodSeconds: 30 };
+        expect(container.readinessProbe).toEqual(probe);
+        expect(container.ports[0]).toEqual({ name: "http", containerPort: 30_000 + i });
+      }
     }
     expect(find("Service").spec.ports).toEqual([
       { name: "http", port: 8000, targetPort: "http", nodePort: 30_800 },
@@ -74,11 +79,11 @@ describe.runIf(hasKustomize)(`deploy${kustomized}`, () => {
   });
 
   test("reference has the settings of the reference", () => {
-    const [prefill, decode] = podTemplates(whole.reference!)
+    const [prefill, prefillWorker, decode, decodeWorker] = podTemplates(whole.reference!)
       .map(({ template }) => optionsOf(template.spec.containers[0]))
       .filter(([command]) => command === "launch_server")
       .map(([, ...args]) => serverOptions(args));
-    const alike = { pageSize: 64, contextLength: 32_768, tpSize: 8, epNumRedundantExperts: 32 };
+    const alike = { pageSize: 64, contextLength: 32_768, tpSize: 16, epNumRedundantExperts: 32 };
     expect(prefill).toMatchObject({
       ...alike,
       ...{ chunkedPrefillSize: 524_288, maxPrefillTokens: 32_768, memFractionStatic: 0.7 },
@@ -89,6 +94,13 @@ describe.runIf(hasKustomize)(`deploy${kustomized}`, () => {
       ...{ chunkedPrefillSize: 262_144, memFractionStatic: 0.849 },
       ...{ maxRunningRequests: 2048 },
     });
+    for (const [leader, worker] of [
+      [prefill, prefillWorker],
+      [decode, decodeWorker],
+    ]) {
+      expect(leader).toMatchObject({ nnodes: 2, distInitAddr: "wisp-0.wisp.wisp:20102" });
+      expect(worker).toEqual({ ...leader, port: 30_001 });
+    }
   });
 
   test("two-nodes is one server over two machines", () => {

@@ -229,7 +229,6 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
   });
 
   test.each([
-    ["transfersPages", { transfersPages: true }],
     ["tensorParallelSize", { tensorParallelSize: 2 }],
   ])("%s is refused", async (field, options) => {
     const [first] = localGroup(2);

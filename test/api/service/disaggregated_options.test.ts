@@ -3,7 +3,6 @@
  * belongs to them, and not what asks for nothing.
  */
 import { describe, expect, test } from "vitest";
-import { requireOfProcesses } from "../../../src/node/ranks/rank_place.ts";
 import { createApp } from "../../../src/server/app.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { startCommand } from "../../support/package/run_command.ts";
@@ -37,7 +36,7 @@ describe.each([
   });
 });
 
-test("a server of a pair does not sleep, and its ranks are no processes", async () => {
+test("a server of a pair does not sleep", async () => {
   const args = ["--disaggregation-mode", "decode", "--sleep-idle-seconds", "5"];
   const command = startCommand(["launch_server", ...args]);
   expect(await command.code).toBe(2);
@@ -45,10 +44,6 @@ test("a server of a pair does not sleep, and its ranks are no processes", async 
     "Cannot use option --sleep-idle-seconds together with --disaggregation-mode decode: ",
   );
   expect(command.started).toEqual([]);
-  const refused = "Cannot use option --disaggregation-mode prefill with --nnodes: ";
-  const prefill = { disaggregationMode: "prefill", sleepIdleSeconds: undefined } as const;
-  expect(() => requireOfProcesses(prefill)).toThrow(refused);
-  expect(() => requireOfProcesses({ ...prefill, disaggregationMode: "null" })).not.toThrow();
 });
 
 test.each([[["--disaggregation-ib-device", "mlx5_0,mlx5_1"]]])(

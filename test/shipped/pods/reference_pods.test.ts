@@ -23,7 +23,7 @@ import { closeAll } from "../../support/router/worker_servers.ts";
 import { until } from "../../support/until.ts";
 import { type StartedWisp, scratch, serveWisp, startWisp, stopAll } from "../support/wisp.ts";
 
-const PODS = 3;
+const PODS = 5;
 
 afterAll(async () => {
   await stopAll();
@@ -41,6 +41,7 @@ const SCALED: Readonly<Record<string, string | undefined>> = {
   "--cuda-graph-max-bs": "2",
   "--ep-num-redundant-experts": "2",
   "--model-path": undefined,
+  "--dist-timeout": "240",
   // Ranks share an adapter that there is only one of.
   "--base-gpu-id": undefined,
 };
@@ -52,22 +53,33 @@ const WITHOUT_EFFECT = {
   NVSHMEM_IB_TRAFFIC_CLASS: "16",
   SVC_HACK_DEEPEP_NEW_MODE: "0",
   SVC_HACK_DEEPEP_NUM_SMS: "8",
-  SVC_SET_CPU_AFFINITY: "true",
 };
+
+/** UCX would find the memory that pods on one machine share. */
+const OF_SERVERS = { ...WITHOUT_EFFECT, SVC_ENABLE_JIT_DEEPGEMM: "1", UCX_TLS: "tcp,self" };
 
 interface Pod extends StartedWisp {
   readonly name: string;
   readonly address: string;
 }
 
+/** What its group tells a pod; one without a group takes no notice. */
+function groupOf({ name }: PodTemplate, networks: ReadonlyMap<string, PodNetwork>) {
+  const leader = networks.get(name.replace(/-worker$/, "-leader"))!;
+  const index = name.endsWith("-worker") ? "1" : "0";
+  return { LWS_WORKER_INDEX: index, LWS_LEADER_ADDRESS: leader.address };
+}
+
 /** Runs a pod's command, and tells the cluster of the pod once its port is open. */
 function runPod(
-  { name, template }: PodTemplate,
-  network: PodNetwork,
+  pod: PodTemplate,
+  networks: ReadonlyMap<string, PodNetwork>,
   { cluster, keys }: { readonly cluster: FakeCluster; readonly keys: string },
 ): Pod {
+  const { name, template } = pod;
+  const network = networks.get(name)!;
   const [container] = template.spec.containers;
-  const [command, ...args] = optionsOf(container).flatMap((arg) => {
+  const [command, ...args] = optionsOf(container, groupOf(pod, networks)).flatMap((arg) => {
     const [flag = "", value] = arg.split("=");
     if (flag === "--config") return [`--config=${value!.replace("/etc/wisp", keys)}`];
     if (!Object.hasOwn(SCALED, flag)) return [arg];
@@ -82,7 +94,7 @@ function runPod(
     readonly value?: string;
   }[];
   const env = {
-    ...(!isRouter && { ...WITHOUT_EFFECT, SVC_ENABLE_JIT_DEEPGEMM: "1" }),
+    ...(!isRouter && OF_SERVERS),
     ...Object.fromEntries(own.map((variable) => [variable.name, variable.value])),
   };
   const started = startWisp([command!, ...args, ...more], { launcher: network.launcher, env });
@@ -90,7 +102,7 @@ function runPod(
   const { address: ip } = network;
   cluster.put(name, { ip, labels, annotations, isReady: false });
   void started
-    .sees(/Listening on/)
+    .sees(/Listening on|Health of node/)
     .then(() => cluster.put(name, { ip, labels, annotations }))
     .catch(() => {});
   return { ...started, name, address: ip };
@@ -127,14 +139,13 @@ test("pods with the reference's settings find each other and answer a chat", asy
   const secrets = { ...key, "disaggregation-key": "of the group" };
   writeFileSync(join(keys, "server.json"), JSON.stringify(secrets));
   const cluster = await fakeCluster(undefined, HOST_ADDRESS);
-  const pods = podTemplates(rendered("reference")).map((template, i) =>
-    runPod(template, networks![i]!, { cluster, keys }),
-  );
-  const [router, prefill, decode] = [
-    "wisp-router",
-    "wisp-prefill-worker",
-    "wisp-decode-worker",
-  ].map((name) => pods.find((pod) => pod.name === name)!) as [Pod, Pod, Pod];
+  const templates = podTemplates(rendered("reference"));
+  expect(templates).toHaveLength(PODS);
+  const places = new Map(templates.map(({ name }, i) => [name, networks![i]!]));
+  const pods = templates.map((template) => runPod(template, places, { cluster, keys }));
+  const named = (name: string) => pods.find((pod) => pod.name === name)!;
+  const router = named("wisp-router");
+  const [prefill, decode] = [named("wisp-prefill-leader"), named("wisp-decode-leader")];
   const one = await serveWisp(["--page-size", "64", "--api-key", "of-clients"]);
   const url = `http://${router.address}:8000`;
   const ready = until(async () => {
@@ -152,12 +163,24 @@ test("pods with the reference's settings find each other and answer a chat", asy
 
   const [first, second] = [await infoOf(prefill), await infoOf(decode)];
   expect(first).toMatchObject({
-    ...{ disaggregation_mode: "prefill", tp_size: 2, page_size: 64, chunked_prefill_size: 128 },
+    ...{
+      disaggregation_mode: "prefill",
+      tp_size: 2,
+      nnodes: 2,
+      page_size: 64,
+      chunked_prefill_size: 128,
+    },
     ...{ max_prefill_tokens: 64, context_length: 1024, max_running_requests: 4 },
     ...{ mem_fraction_static: 0.7, disable_radix_cache: true, ep_num_redundant_experts: 2 },
   });
   expect(second).toMatchObject({
-    ...{ disaggregation_mode: "decode", tp_size: 2, page_size: 64, mem_fraction_static: 0.849 },
+    ...{
+      disaggregation_mode: "decode",
+      tp_size: 2,
+      nnodes: 2,
+      page_size: 64,
+      mem_fraction_static: 0.849,
+    },
     ...{ cuda_graph_max_bs: 2, ep_num_redundant_experts: 2 },
   });
   const moved = [first, second].map(({ disaggregation }) => {
@@ -177,8 +200,9 @@ test("pods with the reference's settings find each other and answer a chat", asy
     }
     expect(pod.output()).not.toMatch(/variable SVC_(MOONCAKE|CHUNKED|ENABLE)/);
   }
-  for (const pod of [router, decode, prefill]) {
-    pod.process.kill("SIGTERM");
-    expect((await pod.closed)[0], pod.output()).toBe(0);
+  for (const part of ["router", "decode", "prefill"]) {
+    const ending = pods.filter(({ name }) => name.startsWith(`wisp-${part}`));
+    for (const pod of ending) pod.process.kill("SIGTERM");
+    for (const pod of ending) expect((await pod.closed)[0], pod.output()).toBe(0);
   }
 });

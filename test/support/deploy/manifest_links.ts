@@ -89,14 +89,21 @@ function podProblems(pod: PodTemplate): readonly string[] {
   return problems;
 }
 
-/** The options of a container, with its variables in their places. */
-export function optionsOf(container: Container): readonly string[] {
+/**
+ * The options of a container, with its variables in their places.
+ *
+ * @param group Variables of its group. Default: of one that is first.
+ */
+export function optionsOf(
+  container: Container,
+  group: Labels = GROUP_VARIABLES,
+): readonly string[] {
   const own = (container.env ?? []) as readonly {
     readonly name: string;
     readonly value?: string;
   }[];
   const variables: Labels = {
-    ...GROUP_VARIABLES,
+    ...group,
     ...Object.fromEntries(own.map(({ name, value }) => [name, value ?? "wisp"])),
   };
   return (container.args as readonly string[]).map((arg) =>
@@ -163,10 +170,11 @@ function serverProblems(
     ...drainProblems(pod, options.drainTimeout),
   ];
   const ports = portsOf(pod);
-  const isPrefill = options.disaggregationMode === "prefill";
-  const own = [options.port, ...(isPrefill ? [options.disaggregationBootstrapPort] : [])];
   const nodes = options.nnodes ?? 1;
   const isLeader = pod.name.endsWith("-leader");
+  // Other nodes have ranks of a prefill server, and no rooms.
+  const isPrefill = options.disaggregationMode === "prefill" && (nodes === 1 || isLeader);
+  const own = [options.port, ...(isPrefill ? [options.disaggregationBootstrapPort] : [])];
   if (nodes > 1 && isLeader) own.push(Number(/:(\d+)$/.exec(options.distInitAddr!)?.[1]));
   for (const port of own) {
     if (!hasPort(ports, port)) problems.push(`it listens at ${port}, which is no port of the pod`);
@@ -299,9 +307,13 @@ function ownProblems(
   if (kind === "NetworkPolicy") {
     const pods = withLabels(templates, spec.podSelector.matchLabels);
     const rules = spec.ingress as readonly Container[];
-    const ports = rules.flatMap((rule) => rule.ports as readonly Container[]);
+    // A rule without ports opens all of them.
+    const ports = rules.flatMap((rule) => (rule.ports ?? []) as readonly Container[]);
     const closed = ports.filter(({ port }) => !pods.some((pod) => hasPort(portsOf(pod), port)));
-    return closed.map(({ port }) => at(`its pods have no port ${port}`));
+    return [
+      ...(pods.length > 0 ? [] : [at("it finds no pod")]),
+      ...closed.map(({ port }) => at(`its pods have no port ${port}`)),
+    ];
   }
   return [];
 }

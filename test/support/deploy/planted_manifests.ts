@@ -159,12 +159,21 @@ export const OF_LINKS: readonly PlantedManifest[] = [
   ),
   ofGroup(
     `${LEADER} args +`,
-    "--disaggregation-mode=prefill",
-    "Cannot use option --disaggregation-mode prefill with --nnodes",
+    "--sleep-idle-seconds=5",
+    "Cannot use option --sleep-idle-seconds with --nnodes",
   ),
   ofGroup(`${WORKER} resources limits nvidia.com/gpu`, "4", "2 nodes have 4 devices each"),
   ofGroup(`${LEADER} args --dist-init-addr`, "$(LWS_LEADER_ADDRESS):20103", "it listens at 20103"),
   ofGroup(`${WORKER} args --port`, "30000", "it listens at 30000, which is no port of the pod"),
+  ofReference(`${roleWorker(0)} args --page-size`, "32", "servers of a pair differ"),
+  ofReference(`${roleWorker(1)} args --port`, "30000", "it listens at 30000, which is no port"),
+  fault(
+    "reference",
+    "NetworkPolicy wisp-prefill-group",
+    "spec podSelector matchLabels app.kubernetes.io/part-of",
+    "x",
+    "it finds no pod",
+  ),
   ofReference(
     "spec roles 0 spec leaderWorkerTemplate workerTemplate metadata labels app.kubernetes.io/component",
     "decode",
