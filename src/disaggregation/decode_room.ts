@@ -186,8 +186,8 @@ export class DecodeRoom implements PageSource {
     this.#options.onOver(undefined);
   }
 
-  #end(failure: Omit<RoomFailure, "state">, error: DisaggregationError | undefined): void {
-    const { name: state } = this.#state;
+  #end(failure: Omit<RoomFailure, "hasAsked">, error: DisaggregationError | undefined): void {
+    const hasAsked = this.#state.name !== "bootstrapping";
     if (!this.#state.advance("failed")) return;
     const { problem } = failure;
     clearTimeout(this.#timer);
@@ -198,7 +198,7 @@ export class DecodeRoom implements PageSource {
       this.#peer!.say({ type: "leave", lease, problem: shortened(problem) });
     }
     this.#tell();
-    this.#options.onOver({ ...failure, state });
+    this.#options.onOver({ ...failure, hasAsked });
   }
 
   /** @throws why it has failed. */

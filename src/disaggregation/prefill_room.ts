@@ -224,8 +224,7 @@ export class PrefillRoom implements PageTaker {
     this.#settle.resolve("sent");
   }
 
-  #fail(error: unknown, failure: Omit<RoomFailure, "state">): void {
-    const { name: state } = this.#state;
+  #fail(error: unknown, failure: Omit<RoomFailure, "hasAsked">): void {
     if (!this.#state.advance("failed")) return;
     const { problem } = failure;
     if (this.#peer !== undefined) {
@@ -234,7 +233,8 @@ export class PrefillRoom implements PageTaker {
       channel.send(JSON.stringify(message));
     }
     this.#over.abort(error);
-    this.#close({ ...failure, state });
+    // A decode server that has opened it may wait for a place.
+    this.#close({ ...failure, hasAsked: this.#first !== undefined });
     this.#settle.reject(error);
   }
 

@@ -4,8 +4,6 @@
  *
  * @module
  */
-import type { RoomStateName } from "./room_state.ts";
-
 /** As metrics name them. */
 export const FAILURE_REASONS = ["aborted", "timed_out", "lost", "other_server", "other"] as const;
 
@@ -20,8 +18,8 @@ export type FailureReason = (typeof FAILURE_REASONS)[number];
 export interface RoomFailure {
   readonly problem: string;
   readonly reason: FailureReason;
-  /** How far it had come. */
-  readonly state: RoomStateName;
+  /** Whether its pages had been asked for. */
+  readonly hasAsked: boolean;
 }
 
 export class RoomFigures {
@@ -49,8 +47,7 @@ export class RoomFigures {
     if (failure === undefined) return;
     this.failed += 1;
     this.failures[failure.reason] += 1;
-    const hasAsked = failure.state === "waiting for input" || failure.state === "transferring";
-    if (!hasAsked) this.failedBefore += 1;
+    if (!failure.hasAsked) this.failedBefore += 1;
   }
 }
 

@@ -89,7 +89,7 @@ describe("a cluster", () => {
   test("that cannot be reached, forbids or fails is tried again, and told of once", async () => {
     const servers = await podServers();
     const gone = await follow({ url: await freeUrl() }, servers);
-    await until(() => expect(gone.told.at(-1)).toContain("Cannot reach the worker: ECONNREFUSED"));
+    await until(() => expect(gone.told.at(-1)).toContain("Cannot reach the cluster: ECONNREFUSED"));
     const cluster = await fakeCluster();
     cluster.put("a");
     for (let i = 0; i < 6; i++) cluster.faults.push((response) => refuse(response, 403));
@@ -181,7 +181,7 @@ describe("a service account", () => {
 
     writeFileSync(join(folder, "ca.crt"), second!.cert);
     cluster.breakOff();
-    await until(() => expect(told.at(-1)).toMatch(/Cannot reach the worker: .*(CERT|SIGN)/));
+    await until(() => expect(told.at(-1)).toMatch(/Cannot reach the cluster: .*(CERT|SIGN)/));
     expect(router.workers.available).toHaveLength(2);
     writeFileSync(join(folder, "ca.crt"), first!.cert);
     await watching(cluster);

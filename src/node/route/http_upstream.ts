@@ -47,11 +47,18 @@ export function httpUpstream(): HttpUpstream {
   };
 }
 
-/** Sends over a connection of its own. @param ca Certificates that are trusted in place of the system's. */
-export function sendOnce(request: UpstreamRequest, ca?: string): Promise<UpstreamAnswer> {
+/**
+ * Asks the cluster over a connection of its own.
+ *
+ * @param ca Certificates that are trusted in place of the system's.
+ */
+export function askCluster(request: UpstreamRequest, ca?: string): Promise<UpstreamAnswer> {
   const agents = { http: new HttpAgent(), https: new HttpsAgent({ ca }) };
-  return exchange(request, agents);
+  return exchange(request, agents, "cluster");
 }
+
+/** Who is asked, as messages say it. */
+type Asked = "worker" | "cluster";
 
 interface Agents {
   readonly http: HttpAgent;
@@ -76,12 +83,16 @@ function problemOf(cause: NodeJS.ErrnoException): string {
   return cause.code ?? cause.message;
 }
 
-function unreachable(problem: string, cause?: Error): HttpError {
-  return new HttpError("worker_failed", `Cannot reach the worker: ${problem}`, { cause });
+function unreachable(asked: Asked, problem: string, cause?: Error): HttpError {
+  return new HttpError("worker_failed", `Cannot reach the ${asked}: ${problem}`, { cause });
 }
 
 /** @param agents Undefined: over a connection of its own. */
-function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise<UpstreamAnswer> {
+function exchange(
+  request: UpstreamRequest,
+  agents: Agents | undefined,
+  asked: Asked = "worker",
+): Promise<UpstreamAnswer> {
   const { url, method, headers, body, signal } = request;
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
@@ -96,13 +107,13 @@ function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise
     outgoing.once("close", release);
     outgoing.once("response", (incoming) => {
       if (incoming.statusCode! < 200 || incoming.statusCode! > 599) {
-        outgoing.destroy(unreachable(`it answered with status ${incoming.statusCode}`));
+        outgoing.destroy(unreachable(asked, `it answered with status ${incoming.statusCode}`));
         return;
       }
       resolve({
         status: incoming.statusCode!,
         headers: headersOf(incoming),
-        body: new IncomingBody(incoming, signal),
+        body: new IncomingBody(incoming, signal, asked),
       });
     });
     outgoing.on("error", (cause: NodeJS.ErrnoException) => {
@@ -112,20 +123,24 @@ function exchange(request: UpstreamRequest, agents: Agents | undefined): Promise
       reject(
         outgoing.reusedSocket && isClosed
           ? new StaleConnection()
-          : unreachable(problemOf(cause), cause),
+          : unreachable(asked, problemOf(cause), cause),
       );
     });
-    limitConnect(outgoing, isSecure ? "secureConnect" : "connect");
+    limitConnect(outgoing, isSecure ? "secureConnect" : "connect", asked);
     outgoing.end(body);
   });
 }
 
 /** A machine that is gone says nothing, and the system would wait for minutes. */
-function limitConnect(outgoing: ClientRequest, connected: "connect" | "secureConnect"): void {
+function limitConnect(
+  outgoing: ClientRequest,
+  connected: "connect" | "secureConnect",
+  asked: Asked,
+): void {
   outgoing.once("socket", (socket: Socket) => {
     if (!socket.connecting) return;
     const timer = setTimeout(() => {
-      outgoing.destroy(unreachable(`no connection in ${CONNECT_TIMEOUT / 1000} seconds`));
+      outgoing.destroy(unreachable(asked, `no connection in ${CONNECT_TIMEOUT / 1000} seconds`));
     }, CONNECT_TIMEOUT);
     const end = () => clearTimeout(timer);
     socket.once(connected, end);
@@ -148,6 +163,7 @@ type Next = Uint8Array | undefined;
 class IncomingBody implements UpstreamBody {
   readonly #incoming: IncomingMessage;
   readonly #signal: AbortSignal;
+  readonly #asked: Asked;
   /** What has come and was not read. */
   readonly #waiting: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -155,9 +171,10 @@ class IncomingBody implements UpstreamBody {
   #isOver = false;
   #error: unknown;
 
-  constructor(incoming: IncomingMessage, signal: AbortSignal) {
+  constructor(incoming: IncomingMessage, signal: AbortSignal, asked: Asked) {
     this.#incoming = incoming;
     this.#signal = signal;
+    this.#asked = asked;
     incoming.on("data", (bytes: Uint8Array) => this.#take(bytes));
     incoming.once("end", () => this.#end());
     incoming.once("error", (cause) => this.#fail(problemOf(cause), cause));
@@ -206,7 +223,7 @@ class IncomingBody implements UpstreamBody {
   #fail(problem: string, cause?: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const message = `Cannot finish the answer: the worker broke off (${problem})`;
+    const message = `Cannot finish the answer: the ${this.#asked} broke off (${problem})`;
     const broken = new HttpError("worker_failed", message, { cause });
     this.#error = this.#signal.aborted ? this.#signal.reason : broken;
     this.#reading?.reject(this.#error);

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { Cluster } from "../../router/discovery/pod_watch.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { OptionError } from "../options/option_parser.ts";
-import { sendOnce } from "./http_upstream.ts";
+import { askCluster } from "./http_upstream.ts";
 
 /** Where each pod of a cluster has its service account. */
 const ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -37,12 +37,12 @@ export function clusterAt(address: string, folder = ACCOUNT_FOLDER): Cluster {
     get: async (path, signal) => {
       const request = { url: address + path, method: "GET", signal };
       const headers = { accept: "application/json" };
-      if (!address.startsWith("https:")) return sendOnce({ ...request, headers });
+      if (!address.startsWith("https:")) return askCluster({ ...request, headers });
       const [token, ca] = await Promise.all(
         ["token", "ca.crt"].map((name) => readFile(join(folder, name), "utf8")),
       );
       const authorization = `Bearer ${token!.trim()}`;
-      return sendOnce({ ...request, headers: { ...headers, authorization } }, ca);
+      return askCluster({ ...request, headers: { ...headers, authorization } }, ca);
     },
   };
 }

@@ -76,7 +76,7 @@ export async function runRouter(
   const failed = startWorkers(router, given, options).then((problem) => {
     if (problem === undefined) {
       if (lifecycle === "draining") return stopped;
-      log.line("info", `Ready: ${policy.name} routes to ${given.length} workers at ${server.url}`);
+      log.line("info", `Ready: ${policy.name} routes to ${toWorkers(given)} at ${server.url}`);
       return stopped;
     }
     return Promise.reject(new Error(problem));
@@ -89,6 +89,10 @@ export async function runRouter(
     throw error;
   }
 }
+
+/** A cluster's come later, as do those that are added. */
+const toWorkers = ({ length }: readonly GivenWorker[]) =>
+  length === 0 ? "workers as they come" : `${length} workers`;
 
 /** @returns What is wrong; undefined when all workers are healthy or the router stops. */
 async function startWorkers(

@@ -1,5 +1,9 @@
 /** What a prefill server tells of requests that no decode server has come for. */
+
 import { afterEach, expect, test } from "vitest";
+import { FrameGate } from "../../../src/disaggregation/frame_gate.ts";
+import { PrefillRoom } from "../../../src/disaggregation/prefill_room.ts";
+import { RoomFigures } from "../../../src/disaggregation/room_figures.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { roleServer } from "../../support/router/pair_servers.ts";
@@ -81,4 +85,22 @@ test("a request that waits too long counts as that", async () => {
   const answer = await postTo(url, "/generate", { text: "a", bootstrap_room: 1 });
   expect(answer.status).toBe(500);
   expect(role.counts().failures).toMatchObject({ timed_out: 1, aborted: 0, other: 0 });
+});
+
+test("a room that fails counts by whether its pages had been asked for", () => {
+  const figures = new RoomFigures();
+  const failed = (isWanted: boolean) => {
+    const room = new PrefillRoom({
+      ...{ room: "1", requestId: undefined, openTimeout: 1000, takeTimeout: 1000, figures },
+      gate: new FrameGate(2),
+      onOver: (failure) => figures.ended(failure),
+    });
+    room.pair({ channel: { send() {} }, lease: 1, digest: "" });
+    if (isWanted) room.want(0);
+    room.lose("its client has left", "other_server");
+    return [figures.failed, figures.failedBefore];
+  };
+  // Its decode server waits for a place.
+  expect(failed(false)).toEqual([1, 1]);
+  expect(failed(true)).toEqual([2, 1]);
 });
