@@ -99,7 +99,7 @@ const longGpuTests = [
   "test/engine/transfer/travelling_awaits.gpu.test.ts",
   // Devices of the least limits, what ranks cannot share, kernels of a whole command, several engines.
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
-  "test/parallel/{attention_groups,group_end,groups,led_awaits,over_mpi,rank_devices,rank_drafts,unshared}.gpu.test.ts",
+  "test/parallel/{attention_groups,group_end,groups,led_awaits,over_mpi,rank_devices,rank_drafts,rank_pairs,unshared}.gpu.test.ts",
   "test/parallel/replicas/replica_loss.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",
@@ -194,7 +194,7 @@ const ofAnyDriver = [
   // What no device sees: files that are wrong.
   "test/models/config/*.gpu.test.ts",
   // Ranks exchange on the host, and are tested on both; a matrix that is emulated is the same on all.
-  "test/parallel/{group_end,led_awaits,led_ranks,rank_devices,rank_drafts}.gpu.test.ts",
+  "test/parallel/{group_end,led_awaits,led_ranks,rank_devices,rank_drafts,rank_pairs}.gpu.test.ts",
   // Kernels in the forms of all rows are checked on both; a model in them compiles for long. Launches
   // are as many on every driver.
   ...["classes/matrix_class", "draft_tree_launches", "gpu_rows", "launches"].map(

@@ -13,6 +13,7 @@
 import { DeviceError, KernelError } from "../errors.ts";
 import { finished } from "../gpu/submit_poll.ts";
 import type { KvCache } from "./kv_cache.ts";
+import type { EntryShares } from "./page_form.ts";
 import {
   allocatePacked,
   openPacked,
@@ -33,6 +34,8 @@ export interface PageCodecOptions {
   readonly modelHash: string;
   /** How the model computes, as far as it changes bits. */
   readonly numerics: string;
+  /** How ranks share its entries. Default: there is one rank. */
+  readonly shares?: EntryShares | undefined;
   /** GPU memory to read through, at least a page of one layer. Default 16 MiB. */
   readonly stagingBytes?: number | undefined;
 }
@@ -62,6 +65,7 @@ const MAP_MODE_READ = 0x1;
 
 export class PageCodec {
   readonly layout: PageLayout;
+  readonly shares: EntryShares | undefined;
   readonly #device: GPUDevice;
   readonly #cache: KvCache;
   readonly #pageBytes: number;
@@ -75,6 +79,7 @@ export class PageCodec {
     const { cache, pageSize, modelHash, numerics, stagingBytes = STAGING_BYTES } = options;
     const layers = cache.shape.layers - (options.draftLayers ?? 0);
     this.layout = { ...cache.shape, layers, pageSize, modelHash, numerics };
+    this.shares = options.shares;
     this.#device = device;
     this.#cache = cache;
     this.#pageBytes = pageBytes(this.layout);

@@ -52,6 +52,7 @@ export interface PackedPages {
 const MAGIC = 0x4b505357;
 const VERSION = 1;
 const PREFIX_BYTES = 16;
+const FIELDS_AT = 8;
 const CHECKSUM_AT = 12;
 const ALIGNMENT = 8;
 /** Layers at most that pages have behind those of the model. */
@@ -105,6 +106,14 @@ export function allocatePacked(header: PageHeader): {
   return { bytes, payload: bytes.subarray(start) };
 }
 
+/** Takes pages apart that were packed in this process: nothing about them is checked. */
+export function splitPacked(bytes: Uint8Array<ArrayBuffer>): PackedPages {
+  const fields = new DataView(bytes.buffer, bytes.byteOffset).getUint32(FIELDS_AT, true);
+  const start = PREFIX_BYTES + fields;
+  const header = decodeFields(bytes.subarray(PREFIX_BYTES, start)) as PageHeader;
+  return { header, payload: bytes.subarray(start) };
+}
+
 /** Writes the checksum of pages whose payload is complete. */
 export function seal(bytes: Uint8Array<ArrayBuffer>): void {
   const checksum = crc32c(bytes.subarray(PREFIX_BYTES));
@@ -123,7 +132,7 @@ export function openPacked(bytes: Uint8Array<ArrayBuffer>, wanted: PageLayout): 
   const word = (at: number) => view.getUint32(at, true);
   if (word(0) !== MAGIC) refuse("magic", "they do not begin as pages do");
   if (word(4) !== VERSION) refuse("version", `it is ${word(4)} and not ${VERSION}`);
-  const start = PREFIX_BYTES + word(8);
+  const start = PREFIX_BYTES + word(FIELDS_AT);
   if (start > bytes.length) refuse("length", "they end before their payload");
   const header = decodeFields(bytes.subarray(PREFIX_BYTES, start));
   for (const field of LAYOUT_FIELDS) {

@@ -6,6 +6,7 @@
  */
 import { TransferError } from "../errors.ts";
 import type { LayerRange, PageCodec, WritePagesOptions } from "./page_codec.ts";
+import type { EntryShares } from "./page_form.ts";
 import type { PageLayout } from "./page_header.ts";
 
 export class RankPages {
@@ -19,6 +20,10 @@ export class RankPages {
   /** Of the first rank, which says how many there are. */
   get layout(): PageLayout {
     return this.#ranks[0]!.layout;
+  }
+
+  get shares(): EntryShares | undefined {
+    return this.#ranks[0]!.shares;
   }
 
   packedBytes(pageCount: number, range?: LayerRange): number {

@@ -21,6 +21,8 @@ import { RoomState } from "./room_state.ts";
 /** A connection to the prefill server, as a room needs it. */
 export interface PrefillPeer {
   readonly lease: number;
+  /** Makes of pages that have come what the engine takes. @throws {TransferError} naming what is wrong. */
+  formed(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>;
   say(message: DecodeMessage): void;
 }
 
@@ -124,7 +126,7 @@ export class DecodeRoom implements PageSource {
       await this.#until(() => this.#runs.length > 0 || this.#hasEnd);
       const run = this.#runs.shift();
       if (run === undefined) break;
-      yield run;
+      yield { ...run, bytes: this.#peer!.formed(run.bytes) };
       // It is asked for the next one once this one is in place.
       if (!this.#hasEnd) this.#peer!.say({ type: "taken", lease });
     }

@@ -5,6 +5,7 @@
  * @module
  */
 import type { Bootstrap } from "../bootstrap.ts";
+import { type EntryShares, PageForm } from "../cache/page_form.ts";
 import type { PageLayout } from "../cache/page_header.ts";
 import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 
@@ -35,6 +36,8 @@ export interface KnownHost {
 
 export interface DecodeRoomsOptions {
   readonly layout: PageLayout;
+  /** How ranks share the pages. Default: there is one rank. */
+  readonly shares?: EntryShares | undefined;
   /** Empty where there is none. */
   readonly key: string;
   readonly times: {
@@ -58,11 +61,13 @@ export class DecodeRooms {
   readonly #options: DecodeRoomsOptions;
   readonly #rooms = new Map<string, DecodeRoom>();
   readonly #links = new Map<string, Link>();
+  readonly #form: PageForm;
   /** Of all rooms so far. */
   readonly figures = new RoomFigures();
 
   constructor(options: DecodeRoomsOptions) {
     this.#options = options;
+    this.#form = new PageForm(options.layout, options.shares);
   }
 
   /** Rooms, and of them those whose pages were asked for. */
@@ -134,7 +139,7 @@ export class DecodeRooms {
   #linkTo(address: Address): Link {
     const known = this.#links.get(address.text);
     if (known !== undefined) return known;
-    const link: Link = new Link(address, this.#options, () => {
+    const link: Link = new Link(address, { ...this.#options, form: this.#form }, () => {
       if (this.#links.get(address.text) === link) this.#links.delete(address.text);
     });
     this.#links.set(address.text, link);
@@ -148,10 +153,14 @@ interface Address {
   readonly text: string;
 }
 
+interface LinkOptions extends DecodeRoomsOptions {
+  readonly form: PageForm;
+}
+
 /** A connection to a prefill server. */
 class Link {
   readonly #address: Address;
-  readonly #options: DecodeRoomsOptions;
+  readonly #options: LinkOptions;
   readonly #onEnd: () => void;
   readonly #rooms = new Map<number, DecodeRoom>();
   /** Resolves once both ends know each other, or with why they never will. */
@@ -162,9 +171,11 @@ class Link {
   #expected: "welcome" | "ready" | "rooms" = "welcome";
   readonly #nonce = newNonce();
   #nextLease = 0;
+  /** Whether pages come as one rank would have them. */
+  #isWhole = false;
   #isOver = false;
 
-  constructor(address: Address, options: DecodeRoomsOptions, onEnd: () => void) {
+  constructor(address: Address, options: LinkOptions, onEnd: () => void) {
     this.#address = address;
     this.#options = options;
     this.#onEnd = onEnd;
@@ -194,7 +205,12 @@ class Link {
     const lease = this.#nextLease;
     this.#nextLease += 1;
     this.#rooms.set(lease, room);
-    return { lease, say: (message) => this.#say(message) };
+    const { form } = this.#options;
+    return {
+      lease,
+      say: (message) => this.#say(message),
+      formed: (bytes) => (this.#isWhole ? form.cut(bytes) : bytes),
+    };
   }
 
   forget(room: DecodeRoom): void {
@@ -276,15 +292,17 @@ class Link {
     if (message.type === "beat") return;
     if (message.type !== this.#expected) throw new TypeError(`it says ${message.type} too early`);
     if (message.type === "welcome") {
-      const { key, layout } = this.#options;
+      const { key, form } = this.#options;
       const nonces = { decode: this.#nonce, prefill: message.nonce };
       if (!isProof(message.proof, proofOf(key, "prefill", nonces))) {
         throw new TypeError("the two servers have different keys");
       }
       this.#expected = "ready";
-      this.#say({ type: "proof", proof: proofOf(key, "decode", nonces), layout });
+      const proof = proofOf(key, "decode", nonces);
+      this.#say({ type: "proof", proof, layout: form.whole, ranks: form.shares.ranks });
       return;
     }
+    this.#isWhole = message.isWhole;
     this.#expected = "rooms";
     this.#settle(undefined);
     this.#options.onEvent?.(`Connected to prefill server ${this.#address.text}`);

@@ -24,11 +24,18 @@ import { TransferError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import { MAX_CONTROL_BYTES, MAX_ROOM_NAME } from "./limits.ts";
 
-export const PROTOCOL_VERSION = 1;
+export const PROTOCOL_VERSION = 2;
 
 export type DecodeMessage =
   | { readonly type: "hello"; readonly version: number; readonly nonce: string }
-  | { readonly type: "proof"; readonly proof: string; readonly layout: PageLayout }
+  | {
+      readonly type: "proof";
+      readonly proof: string;
+      /** Of its pages as one rank would have them. */
+      readonly layout: PageLayout;
+      /** Ranks that share them. */
+      readonly ranks: number;
+    }
   | {
       readonly type: "open";
       readonly lease: number;
@@ -49,26 +56,27 @@ export type PrefillMessage =
       readonly nonce: string;
       readonly proof: string;
     }
-  | { readonly type: "ready" }
+  /** `isWhole`: pages come as one rank would have them, not those of all ranks one by one. */
+  | { readonly type: "ready"; readonly isWhole: boolean }
   | { readonly type: "refused"; readonly problem: string }
   | { readonly type: "logprobs"; readonly lease: number; readonly entries: PromptLogprobs[] }
   | { readonly type: "end"; readonly lease: number; readonly cachedTokens: number }
   | { readonly type: "failed"; readonly lease: number; readonly problem: string }
   | { readonly type: "beat" };
 
-type Kind = "count" | "text" | "room" | "object" | "list";
+type Kind = "boolean" | "count" | "text" | "room" | "object" | "list";
 
 /** The fields of each message. */
 const FIELDS: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
   hello: { version: "count", nonce: "text" },
-  proof: { proof: "text", layout: "object" },
+  proof: { proof: "text", layout: "object", ranks: "count" },
   open: { lease: "count", room: "room", digest: "text" },
   want: { lease: "count", first: "count" },
   taken: { lease: "count" },
   done: { lease: "count" },
   leave: { lease: "count", problem: "text" },
   welcome: { version: "count", nonce: "text", proof: "text" },
-  ready: {},
+  ready: { isWhole: "boolean" },
   refused: { problem: "text" },
   logprobs: { lease: "count", entries: "list" },
   end: { lease: "count", cachedTokens: "count" },
@@ -80,6 +88,7 @@ const FIELDS: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
 const MAX_TEXT = 8192;
 
 const IS_KIND: Readonly<Record<Kind, (value: unknown) => boolean>> = {
+  boolean: (value) => typeof value === "boolean",
   count: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
   text: (value) => typeof value === "string" && value.length <= MAX_TEXT,
   room: (value) => typeof value === "string" && value.length <= MAX_ROOM_NAME,

@@ -29,6 +29,8 @@ export interface DecodePeer {
   readonly channel: Pick<Channel, "send">;
   readonly lease: number;
   readonly digest: string;
+  /** Makes of pages what the decode server takes. */
+  readonly formed: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array<ArrayBuffer>;
 }
 
 export interface PrefillRoomOptions {
@@ -140,9 +142,10 @@ export class PrefillRoom implements PageTaker {
       gate.leave();
       throw this.#over.signal.reason;
     }
-    const { channel, lease } = this.#peer!;
-    channel.send(encodeFrame({ lease, first, count, bytes }));
-    this.#transfer.move(count, bytes.length);
+    const { channel, lease, formed } = this.#peer!;
+    const sent = formed(bytes);
+    channel.send(encodeFrame({ lease, first, count, bytes: sent }));
+    this.#transfer.move(count, sent.length);
     this.#ahead += 1;
     if (this.#ahead === 1) this.#limitTaking();
   }

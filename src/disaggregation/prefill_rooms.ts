@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { type EntryShares, PageForm } from "../cache/page_form.ts";
 import type { PageLayout } from "../cache/page_header.ts";
 import { CapacityError, InvalidRequestError } from "../errors.ts";
 import type { Channel, ChannelMessage } from "./channel.ts";
@@ -31,6 +32,8 @@ export interface RoomTimes {
 
 export interface PrefillRoomsOptions {
   readonly layout: PageLayout;
+  /** How ranks share the pages. Default: there is one rank. */
+  readonly shares?: EntryShares | undefined;
   /** Empty where there is none. */
   readonly key: string;
   readonly times: RoomTimes;
@@ -58,13 +61,15 @@ export class PrefillRooms {
   /** Why rooms have failed before a decode server came. */
   readonly #failed = new Map<string, string>();
   readonly #links = new Set<Link>();
+  readonly #form: PageForm;
   readonly #gate: FrameGate;
   /** Of all rooms so far. */
   readonly figures = new RoomFigures();
 
   constructor(options: PrefillRoomsOptions) {
     this.#options = options;
-    const { workers = TRANSFER_WORKERS } = options;
+    const { layout, shares, workers = TRANSFER_WORKERS } = options;
+    this.#form = new PageForm(layout, shares);
     this.#gate = new FrameGate(workers * MAX_FRAMES_AHEAD);
   }
 
@@ -132,6 +137,7 @@ export class PrefillRooms {
   accept(channel: Channel): void {
     const link = new Link(channel, {
       ...this.#options,
+      form: this.#form,
       onOpen: (room, peer) => this.#opened(room, peer, link),
       onLeave: (lease) => {
         for (const [name, { peer, link: own }] of this.#awaited) {
@@ -193,6 +199,7 @@ export class PrefillRooms {
 }
 
 interface LinkOptions extends PrefillRoomsOptions {
+  readonly form: PageForm;
   readonly onOpen: (room: string, peer: DecodePeer) => void;
   /** A lease that has no room is given back; all of them where none is named. */
   readonly onLeave: (lease?: number) => void;
@@ -208,6 +215,8 @@ class Link {
   /** Leases without a room, and what was said of them meanwhile. */
   readonly #unpaired = new Map<number, DecodeMessage | undefined>();
   #expected: "hello" | "proof" | "rooms" = "hello";
+  /** Whether pages travel as one rank would have them. */
+  #isWhole = false;
   #nonces = { decode: "", prefill: newNonce() };
   #newestLease = -1;
   #isOver = false;
@@ -304,18 +313,20 @@ class Link {
     const message = parseMessage<DecodeMessage>(text, ["proof"]) as DecodeMessage & {
       type: "proof";
     };
-    const { key, layout, onEvent } = this.#options;
+    const { key, form, onEvent } = this.#options;
     if (!isProof(message.proof, proofOf(key, "decode", this.#nonces))) {
       this.#refuse("the two servers have different keys");
       return;
     }
-    const difference = differenceOf(layout, message.layout);
+    const difference = differenceOf(form.whole, message.layout);
     if (difference !== undefined) {
       this.#refuse(difference);
       return;
     }
     this.#expected = "rooms";
-    this.say({ type: "ready" });
+    const { ranks } = form.shares;
+    this.#isWhole = ranks !== message.ranks || !form.isDivided;
+    this.say({ type: "ready", isWhole: this.#isWhole });
     onEvent?.("A decode server has connected");
   }
 
@@ -336,7 +347,9 @@ class Link {
       const { lease, digest, room } = message;
       this.#unpaired.set(lease, undefined);
       const channel = { send: (sent: ChannelMessage) => this.#send(sent) };
-      this.#options.onOpen(room, { channel, lease, digest });
+      const { form } = this.#options;
+      const formed: DecodePeer["formed"] = (bytes) => (this.#isWhole ? form.join(bytes) : bytes);
+      this.#options.onOpen(room, { channel, lease, digest, formed });
       return;
     }
     if (!("lease" in message)) return;

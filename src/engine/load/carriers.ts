@@ -5,7 +5,8 @@
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
 import { PageCodec } from "../../cache/page_codec.ts";
-import type { Model } from "../../models/model.ts";
+import { type EntryShares, rankFields } from "../../cache/page_form.ts";
+import type { AttentionFacts, Model } from "../../models/model.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { PreparedLoad } from "./prepare_load.ts";
 
@@ -35,6 +36,7 @@ export function openCodec(
   const { model, cache, matrices, hash } = made;
   const { device, options, uploadTo, oneForm, cacheShape, definition } = prepared;
   const { pageSize, quantizeActivations } = options;
+  const { size: ranks } = communicator;
   const codec = new PageCodec(device, {
     cache,
     draftLayers: cacheShape.layers - definition.shape.layers,
@@ -46,13 +48,16 @@ export function openCodec(
       uploadTo,
       quantizeActivations,
       oneForm,
-      // Each rank has pages of its own heads; all have as many bytes.
-      ...(communicator.size > 1 && {
-        rank: `${communicator.rank}`.padStart(2),
-        ranks: communicator.size,
-      }),
+      ...(ranks > 1 && rankFields({ rank: communicator.rank, ranks })),
     }),
+    ...(ranks > 1 && { shares: sharesOf(definition.facts.attention, ranks) }),
   });
   owned.push(codec);
   return codec;
+}
+
+/** Every rank has a latent whole, and of keys and values those of its heads. */
+function sharesOf(attention: AttentionFacts, ranks: number): EntryShares {
+  if (attention.kind === "mla") return { ranks, heads: 1, parts: 1 };
+  return { ranks, heads: attention.kvHeads, parts: 2 };
 }

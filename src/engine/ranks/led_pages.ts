@@ -5,6 +5,7 @@
  * @module
  */
 import type { LayerRange, PageCodec, WritePagesOptions } from "../../cache/page_codec.ts";
+import type { EntryShares } from "../../cache/page_form.ts";
 import type { PageLayout } from "../../cache/page_header.ts";
 import type { RankPages } from "../../cache/rank_pages.ts";
 import { KernelError, TransferError } from "../../errors.ts";
@@ -40,6 +41,10 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
 
   get layout(): PageLayout {
     return this.#own.layout;
+  }
+
+  get shares(): EntryShares | undefined {
+    return this.#own.shares;
   }
 
   get #size(): number {

@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { EntryShares } from "../../cache/page_form.ts";
 import { type PageLayout, packedSizes } from "../../cache/page_header.ts";
 import { decoded } from "../../disaggregation/decode_layer.ts";
 import { DecodeRooms } from "../../disaggregation/decode_rooms.ts";
@@ -47,7 +48,8 @@ const MISSES = 3;
 const CONNECT_TIMEOUT = 10_000;
 
 /** What of an engine is needed here. */
-type LoadedEngine = GenerationEngine & Pick<StartedEngine, "pageLayout" | "roomCounts">;
+type LoadedEngine = GenerationEngine &
+  Pick<StartedEngine, "pageLayout" | "pageShares" | "roomCounts">;
 
 /**
  * @returns Undefined where the server shares nothing.
@@ -60,12 +62,13 @@ export async function openRole(
 ): Promise<OpenedRole | undefined> {
   const { disaggregationMode: mode } = setting.options;
   if (mode === "null") return undefined;
-  const { pageLayout: layout, roomCounts } = engine;
+  const { pageLayout: layout, pageShares: shares, roomCounts } = engine;
   if (roomCounts !== undefined) return roleOfRanks(mode, roomCounts);
   if (layout === undefined) {
     throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
-  return mode === "prefill" ? openPrefill(layout, setting) : openDecode(layout, setting);
+  const pages = { layout, shares };
+  return mode === "prefill" ? openPrefill(pages, setting) : openDecode(pages, setting);
 }
 
 /** The part of a server whose first rank, in a process of its own, has the rooms. */
@@ -87,13 +90,19 @@ async function* withRoom(
   yield* engine.generate(request);
 }
 
+/** What is known of an engine's pages. */
+interface Pages {
+  readonly layout: PageLayout;
+  readonly shares: EntryShares | undefined;
+}
+
 async function openPrefill(
-  layout: PageLayout,
+  pages: Pages,
   { options, env, onEvent }: RoleSetting,
 ): Promise<OpenedRole> {
   const { disaggregationKey: key = "" } = options;
   const rooms = new PrefillRooms({
-    layout,
+    ...pages,
     key,
     workers: transferWorkers(env),
     times: {
@@ -135,13 +144,10 @@ async function openPrefill(
   };
 }
 
-async function openDecode(
-  layout: PageLayout,
-  { options, onEvent }: RoleSetting,
-): Promise<OpenedRole> {
-  const maxMessage = Math.max(MAX_CONTROL_BYTES, maxFrame(layout));
+async function openDecode(pages: Pages, { options, onEvent }: RoleSetting): Promise<OpenedRole> {
+  const maxMessage = Math.max(MAX_CONTROL_BYTES, maxFrame(pages));
   const rooms = new DecodeRooms({
-    layout,
+    ...pages,
     key: options.disaggregationKey ?? "",
     times: {
       connectTimeout: CONNECT_TIMEOUT,
@@ -199,8 +205,7 @@ function shownHosts(options: DisaggregationOptions): string {
 }
 
 /** Bytes that pages take in one message at most. */
-function maxFrame(layout: PageLayout): number {
-  const ranks = (JSON.parse(layout.numerics) as { readonly ranks?: number }).ranks ?? 1;
-  const onePage = ranks * packedSizes(layout, 1).at(-1)!;
+function maxFrame({ layout, shares }: Pages): number {
+  const onePage = (shares?.ranks ?? 1) * packedSizes(layout, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
 }

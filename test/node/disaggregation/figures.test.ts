@@ -95,7 +95,7 @@ test("a room that fails counts by whether its pages had been asked for", () => {
       gate: new FrameGate(2),
       onOver: (failure) => figures.ended(failure),
     });
-    room.pair({ channel: { send() {} }, lease: 1, digest: "" });
+    room.pair({ channel: { send() {} }, lease: 1, digest: "", formed: (bytes) => bytes });
     if (isWanted) room.want(0);
     room.lose("its client has left", "other_server");
     return [figures.failed, figures.failedBefore];

@@ -269,7 +269,7 @@ function pairProblems(templates: readonly PodTemplate[]): readonly string[] {
     }
   });
   const roles = servers.filter(({ disaggregationMode }) => disaggregationMode !== "null");
-  const alike = roles.map(({ tpSize, pageSize, kvCacheDtype }) => [tpSize, pageSize, kvCacheDtype]);
+  const alike = roles.map(({ pageSize, kvCacheDtype }) => [pageSize, kvCacheDtype]);
   return new Set(alike.map(String)).size > 1
     ? [`servers of a pair differ: ${alike.join("; ")}`]
     : [];

@@ -1,0 +1,141 @@
+/** Prefill and decode engines with different numbers of ranks answer together what one rank does. */
+import { describe, expect, test } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../src/generation.ts";
+import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
+import { openEngine } from "../support/engines/engine.ts";
+import { apart } from "../support/exactness/apart.ts";
+import { llama } from "../support/synthetic/llama.ts";
+import { syntheticSource } from "../support/synthetic/source.ts";
+
+/** Two heads of keys, which four ranks have twice. */
+const SIZES = {
+  ...{ hidden_size: 256, intermediate_size: 512, vocab_size: 512, num_hidden_layers: 2 },
+  ...{ head_dim: 64, num_attention_heads: 8, num_key_value_heads: 2, tie_word_embeddings: false },
+};
+const SHARED = { pageSize: 4, chunkedPrefillSize: 16, maxTotalTokens: 1024, contextLength: 256 };
+
+type Open = (options: Partial<EngineOptions>) => Promise<Engine>;
+
+const openLatent: Open = (options) => openEngine({ ...SHARED, ...options });
+const openHeads: Open = (options) =>
+  Engine.load(syntheticSource(llama(SIZES), 8), { device, ...SHARED, ...options });
+
+interface Case {
+  readonly open: Open;
+  readonly options?: Partial<EngineOptions>;
+  /** Ranks that compute prompts, and ranks that answer. */
+  readonly ranks: readonly (readonly [prefill: number, decode: number])[];
+}
+
+const CASES: readonly (readonly [string, Case])[] = [
+  [
+    "latents",
+    {
+      open: openLatent,
+      ranks: [
+        [1, 2],
+        [2, 1],
+        [2, 2],
+        [2, 4],
+      ],
+    },
+  ],
+  [
+    "heads",
+    {
+      open: openHeads,
+      ranks: [
+        [1, 2],
+        [2, 1],
+        [2, 4],
+        [4, 4],
+      ],
+    },
+  ],
+  [
+    "heads in FP8",
+    {
+      open: openHeads,
+      options: { cacheDtype: "fp8_e4m3" },
+      ranks: [
+        [4, 1],
+        [1, 2],
+      ],
+    },
+  ],
+];
+
+const ids = (count: number, from: number) =>
+  Array.from({ length: count }, (_, i) => (7 * i * i + 3 * i + from) % 500);
+
+const REQUESTS: readonly GenerationRequest[] = [
+  { tokens: ids(45, 1), sampling: { temperature: 0, maxNewTokens: 8, ignoreEos: true } },
+  {
+    tokens: ids(21, 9),
+    sampling: { temperature: 0.9, seed: 3, maxNewTokens: 8, ignoreEos: true },
+    logprobs: { topCount: 2, promptStart: 0 },
+  },
+  // Most of its prompt is cached by then.
+  { tokens: [...ids(45, 1), 5], sampling: { temperature: 1, seed: 2, maxNewTokens: 6 } },
+];
+
+async function answer(engine: Pick<GenerationEngine, "generate">, request: GenerationRequest) {
+  const chunks: GenerationChunk[] = [];
+  for await (const chunk of engine.generate(request)) chunks.push(chunk);
+  return JSON.stringify({
+    tokens: chunks.flatMap(({ tokens }) => tokens),
+    logprobs: chunks.flatMap(({ logprobs = [] }) => logprobs),
+    promptLogprobs: chunks.flatMap(({ promptLogprobs = [] }) => promptLogprobs),
+    finish: chunks.at(-1)!.finish,
+  });
+}
+
+async function answers(engine: Pick<GenerationEngine, "generate">) {
+  const all = [];
+  for (const request of REQUESTS) all.push(await answer(engine, request));
+  return all;
+}
+
+describe.each(CASES)("%s", (_, { open, options, ranks }) => {
+  let right: Promise<readonly string[]> | undefined;
+
+  const ofOne = async () => {
+    const engine = await open({ ...options });
+    const all = await answers(engine);
+    await engine.close();
+    return all;
+  };
+
+  test.each(smallestCaseOnly ? ranks.slice(0, 1) : ranks)(
+    "of %i ranks go to %i ranks",
+    async (prefillRanks, decodeRanks) => {
+      right ??= ofOne();
+      const travels = { ...options, transfersPages: true };
+      const sides = [prefillRanks, decodeRanks].map((tensorParallelSize) =>
+        open({ ...travels, tensorParallelSize }),
+      );
+      const [prefill, decode] = (await Promise.all(sides)) as [Engine, Engine];
+      const pair = apart(prefill, decode);
+      expect(await answers(pair)).toEqual(await right);
+      expect(await pair.left()).toEqual((await pair.left()).map(() => 0));
+      const { pages, pageBytes } = pair.prefillRooms.figures;
+      // 44 and 20 tokens, and two that the cache of a decode server does not have.
+      expect(pages).toBe(11 + 5 + 1);
+      expect(pair.decodeRooms.figures).toMatchObject({ pages, pageBytes, failed: 0 });
+      await pair.close();
+    },
+  );
+});
+
+test("another page size or cache dtype is refused, with both values", async () => {
+  const travels = { transfersPages: true };
+  const [prefill, decode] = [
+    await openLatent({ ...travels, tensorParallelSize: 2 }),
+    await openLatent({ ...travels, pageSize: 8, cacheDtype: "f32" }),
+  ];
+  const pair = apart(prefill, decode);
+  await expect(answer(pair, REQUESTS[0]!)).rejects.toThrow(/cache dtype is "\w+", .*"f32"/);
+  await pair.close();
+});
