@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import type { OptionRow } from "../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
-import { RESERVED_OPTIONS } from "../src/node/options/reserved_options.ts";
 import { RESERVED_ROUTER_OPTIONS } from "../src/node/route/reserved_router_options.ts";
 import { ROUTER_OPTIONS } from "../src/node/route/router_options.ts";
 import { ROUTER_ENDPOINTS } from "../src/router/endpoints.ts";
@@ -32,11 +31,8 @@ test("each option has a row with its state and its test", () => {
   const tests = files.map((name) => read(`test/shipped/${name}.ts`)).join("");
   for (const [key, { flags }] of Object.entries(LAUNCH_OPTIONS)) {
     const row = rows.find(({ names }) => names.some((name) => flags.some((flag) => flag === name)));
-    const isReserved = Object.hasOwn(RESERVED_OPTIONS, key);
-    const state = isReserved ? "refused" : "works";
-    expect(row, flags[0]).toMatchObject({ state, test: key });
-    // Reserved options are gone through by their table.
-    if (!isReserved) expect(tests).toMatch(new RegExp(`\\n +${key}: `));
+    expect(row, flags[0]).toMatchObject({ state: "works", test: key });
+    expect(tests).toMatch(new RegExp(`\\n +${key}: `));
   }
 });
 

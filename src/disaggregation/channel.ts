@@ -14,7 +14,22 @@ export interface ChannelEvents {
   onClose(reason: string): void;
 }
 
+/** Another way for pages than that of all other messages. */
+export interface BytesWay {
+  readonly name: string;
+  /** Whether pages may go no other way. */
+  readonly isRequired: boolean;
+  /** What the other end has to know to send pages here. */
+  readonly offer: string;
+  /** Whether what the other end offers is of the same kind. */
+  fits(offer: string): boolean;
+  /** Has pages that are sent go there from now on, in order with all other messages. */
+  take(offer: string): void;
+}
+
 export interface Channel {
+  /** Absent: there is none but that of all messages. */
+  readonly way?: BytesWay;
   /** Takes what comes, from the first message on. Called once. */
   listen(events: ChannelEvents): void;
   send(message: ChannelMessage): void;

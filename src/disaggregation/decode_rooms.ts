@@ -299,13 +299,23 @@ class Link {
       }
       this.#expected = "ready";
       const proof = proofOf(key, "decode", nonces);
-      this.#say({ type: "proof", proof, layout: form.whole, ranks: form.shares.ranks });
+      const { ranks } = form.shares;
+      const offer = this.#channel?.way?.offer ?? "";
+      this.#say({ type: "proof", proof, layout: form.whole, ranks, offer });
+      return;
+    }
+    const { way } = this.#channel!;
+    if (way?.isRequired && message.way !== way.name) {
+      this.end(`pages are to come by ${way.name}, and the prefill server does not send them so`);
       return;
     }
     this.#isWhole = message.isWhole;
     this.#expected = "rooms";
     this.#settle(undefined);
-    this.#options.onEvent?.(`Connected to prefill server ${this.#address.text}`);
+    const by = message.way === "" ? "websocket" : message.way;
+    this.#options.onEvent?.(
+      `Connected to prefill server ${this.#address.text}, pages come by ${by}`,
+    );
   }
 
   #hear(text: string): void {

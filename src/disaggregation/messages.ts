@@ -35,6 +35,8 @@ export type DecodeMessage =
       readonly layout: PageLayout;
       /** Ranks that share them. */
       readonly ranks: number;
+      /** Another way by which it takes pages; empty where there is none. */
+      readonly offer: string;
     }
   | {
       readonly type: "open";
@@ -56,8 +58,11 @@ export type PrefillMessage =
       readonly nonce: string;
       readonly proof: string;
     }
-  /** `isWhole`: pages come as one rank would have them, not those of all ranks one by one. */
-  | { readonly type: "ready"; readonly isWhole: boolean }
+  /**
+   * `isWhole`: pages come as one rank would have them, not those of all ranks one by one. `way`: by which
+   * they come; empty for that of all messages.
+   */
+  | { readonly type: "ready"; readonly isWhole: boolean; readonly way: string }
   | { readonly type: "refused"; readonly problem: string }
   | { readonly type: "logprobs"; readonly lease: number; readonly entries: PromptLogprobs[] }
   | { readonly type: "end"; readonly lease: number; readonly cachedTokens: number }
@@ -69,14 +74,14 @@ type Kind = "boolean" | "count" | "text" | "room" | "object" | "list";
 /** The fields of each message. */
 const FIELDS: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
   hello: { version: "count", nonce: "text" },
-  proof: { proof: "text", layout: "object", ranks: "count" },
+  proof: { proof: "text", layout: "object", ranks: "count", offer: "text" },
   open: { lease: "count", room: "room", digest: "text" },
   want: { lease: "count", first: "count" },
   taken: { lease: "count" },
   done: { lease: "count" },
   leave: { lease: "count", problem: "text" },
   welcome: { version: "count", nonce: "text", proof: "text" },
-  ready: { isWhole: "boolean" },
+  ready: { isWhole: "boolean", way: "text" },
   refused: { problem: "text" },
   logprobs: { lease: "count", entries: "list" },
   end: { lease: "count", cachedTokens: "count" },

@@ -323,11 +323,21 @@ class Link {
       this.#refuse(difference);
       return;
     }
+    const { way } = this.#channel;
+    const goes = way?.fits(message.offer) === true;
+    if (way?.isRequired && !goes) {
+      const offered = message.offer === "" ? "has none" : "has another version of it";
+      this.#refuse(
+        `pages of the prefill server go by ${way.name}, and the decode server ${offered}`,
+      );
+      return;
+    }
     this.#expected = "rooms";
     const { ranks } = form.shares;
     this.#isWhole = ranks !== message.ranks || !form.isDivided;
-    this.say({ type: "ready", isWhole: this.#isWhole });
-    onEvent?.("A decode server has connected");
+    this.say({ type: "ready", isWhole: this.#isWhole, way: goes ? way!.name : "" });
+    if (goes) way!.take(message.offer);
+    onEvent?.(`A decode server has connected, pages go by ${goes ? way!.name : "websocket"}`);
   }
 
   #refuse(problem: string): void {

@@ -5,11 +5,13 @@
  * @module
  */
 import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import type { Environment } from "../hub/hub_settings.ts";
 
 export const HCA = "NCCL_IB_HCA";
 const UCX = "UCX_NET_DEVICES";
 const DEVICES = "/sys/class/infiniband";
+const INTERFACES = "/sys/class/net";
 
 /** What the variable comes to. */
 export interface NetworkDevices {
@@ -42,4 +44,23 @@ export function networkDevices(env: Environment, folder = DEVICES): NetworkDevic
     });
   if (found.length === 0) return { problem: "this machine has no such device of InfiniBand" };
   return { devices: [...new Set(found)].join(",") };
+}
+
+/**
+ * Devices that are named as a whole, as UCX names them: one of InfiniBand has a port, 1 where none is
+ * given; an interface of the system, such as `eth0`, has none.
+ */
+export function ucxDevices(
+  asked: string,
+  { devices = DEVICES, interfaces = INTERFACES } = {},
+): { readonly names: string; readonly missing?: string } {
+  const names: string[] = [];
+  for (const one of asked.split(",")) {
+    const [name = "", port] = one.trim().split(":");
+    const isThere = (folder: string) => /^[\w.-]+$/.test(name) && existsSync(join(folder, name));
+    if (isThere(devices)) names.push(`${name}:${port ?? 1}`);
+    else if (port === undefined && isThere(interfaces)) names.push(name);
+    else return { names: "", missing: JSON.stringify(one.trim()) };
+  }
+  return { names: names.join(",") };
 }

@@ -6,6 +6,7 @@
 import { BlockList, isIP } from "node:net";
 import type { KnownHost } from "../../disaggregation/decode_rooms.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
+import { ucxDevices } from "../device/network_devices.ts";
 import { OptionError, type OptionTable, type OptionValues } from "../options/option_parser.ts";
 
 const DISAGGREGATION = "Prefill and decode apart";
@@ -31,9 +32,17 @@ export const DISAGGREGATION_OPTIONS = {
   disaggregationTransferBackend: {
     flags: ["--disaggregation-transfer-backend"],
     kind: "string",
-    choices: ["auto", "websocket"],
+    choices: ["auto", "ucx", "websocket"],
     default: "auto",
-    help: "what cache pages travel by; auto is websocket",
+    help: "what cache pages travel by; auto is ucx where both servers have UCX and a key, else websocket",
+    group: DISAGGREGATION,
+  },
+  disaggregationIbDevice: {
+    flags: ["--disaggregation-ib-device"],
+    kind: "string",
+    value: "NAME,...",
+    defaultText: "those that UCX finds",
+    help: "network devices that pages travel over by UCX, of InfiniBand or others; a port may stand behind each, as in mlx5_0:2",
     group: DISAGGREGATION,
   },
   disaggregationKey: {
@@ -146,6 +155,7 @@ export function requireUsableDisaggregation(
       `Cannot use option --sleep-idle-seconds together with --disaggregation-mode ${options.disaggregationMode}: ${problem}`,
     );
   }
+  requireUsableDevices(options);
   if (options.disaggregationMode !== "decode") return;
   const hosts = knownHosts(options);
   if (options.disaggregationKey !== undefined) return;
@@ -155,4 +165,23 @@ export function requireUsableDisaggregation(
   throw new OptionError(
     `Cannot use option --disaggregation-prefill-hosts ${stranger.host}: ${state}`,
   );
+}
+
+/** @throws {OptionError} for devices that this machine lacks, or that nothing would go over. */
+function requireUsableDevices(options: DisaggregationOptions): void {
+  const { disaggregationMode, disaggregationIbDevice, disaggregationTransferBackend } = options;
+  if (disaggregationMode === "null" || disaggregationIbDevice === undefined) return;
+  const refuse = (state: string) => {
+    throw new OptionError(
+      `Cannot use option --disaggregation-ib-device ${disaggregationIbDevice}: ${state}`,
+    );
+  };
+  if (disaggregationTransferBackend === "websocket") {
+    refuse("--disaggregation-transfer-backend websocket goes over any");
+  }
+  if (options.disaggregationKey === undefined) {
+    refuse("servers of other machines need option --disaggregation-key");
+  }
+  const { missing } = ucxDevices(disaggregationIbDevice);
+  if (missing !== undefined) refuse(`this machine has no device ${missing}`);
 }

@@ -28,6 +28,7 @@ import {
   knownHosts,
   type RoleOptions,
 } from "./disaggregation_options.ts";
+import { openWays, type PageWays } from "./page_ways.ts";
 import { connectWebSocket } from "./web_socket_channel.ts";
 
 export interface OpenedRole extends EngineRole {
@@ -68,7 +69,13 @@ export async function openRole(
     throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
   const pages = { layout, shares };
-  return mode === "prefill" ? openPrefill(pages, setting) : openDecode(pages, setting);
+  const ways = await openWays(setting.options, Math.max(MAX_CONTROL_BYTES, maxFrame(pages)));
+  try {
+    return await (mode === "prefill" ? openPrefill : openDecode)(pages, setting, ways);
+  } catch (error) {
+    ways.close();
+    throw error;
+  }
 }
 
 /** The part of a server whose first rank, in a process of its own, has the rooms. */
@@ -99,6 +106,7 @@ interface Pages {
 async function openPrefill(
   pages: Pages,
   { options, env, onEvent }: RoleSetting,
+  ways: PageWays,
 ): Promise<OpenedRole> {
   const { disaggregationKey: key = "" } = options;
   const rooms = new PrefillRooms({
@@ -117,12 +125,13 @@ async function openPrefill(
   const server = await listenForDecode({
     host,
     port: options.disaggregationBootstrapPort,
-    accept: (channel) => rooms.accept(channel),
+    accept: (channel) => rooms.accept(ways.over(channel)),
   });
   const isNarrow = host !== options.host;
   return {
     name: "prefill",
     lines: [
+      ...ways.lines,
       ...(isNarrow
         ? ["Decode servers of this machine only are met: --disaggregation-key lets others in"]
         : []),
@@ -140,12 +149,16 @@ async function openPrefill(
     close: async () => {
       rooms.close();
       await server.close();
+      ways.close();
     },
   };
 }
 
-async function openDecode(pages: Pages, { options, onEvent }: RoleSetting): Promise<OpenedRole> {
-  const maxMessage = Math.max(MAX_CONTROL_BYTES, maxFrame(pages));
+async function openDecode(
+  pages: Pages,
+  { options, onEvent }: RoleSetting,
+  ways: PageWays,
+): Promise<OpenedRole> {
   const rooms = new DecodeRooms({
     ...pages,
     key: options.disaggregationKey ?? "",
@@ -156,22 +169,25 @@ async function openDecode(pages: Pages, { options, onEvent }: RoleSetting): Prom
     },
     port: options.disaggregationBootstrapPort,
     hosts: knownHosts(options),
-    connect: (host, port) => {
+    connect: async (host, port) => {
       const name = host.includes(":") ? `[${host}]` : host;
-      const limits = { timeout: CONNECT_TIMEOUT, maxMessage };
-      return connectWebSocket(`ws://${name}:${port}${PAGES_PATH}`, limits);
+      const limits = { timeout: CONNECT_TIMEOUT, maxMessage: ways.maxMessage };
+      return ways.over(await connectWebSocket(`ws://${name}:${port}${PAGES_PATH}`, limits));
     },
     onEvent,
   });
   return {
     name: "decode",
-    lines: [`Decode: prompts come from ${shownHosts(options)}`],
+    lines: [...ways.lines, `Decode: prompts come from ${shownHosts(options)}`],
     over: (engine) =>
       layerOver(engine, {
         generate: (request) => decoded(engine as TravelEngine, rooms, request),
       }),
     counts: () => ({ ...rooms.counts, ...wireFigures(rooms.figures) }),
-    close: async () => rooms.close(),
+    close: async () => {
+      rooms.close();
+      ways.close();
+    },
   };
 }
 

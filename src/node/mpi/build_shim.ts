@@ -4,11 +4,9 @@
  * @module
  */
 import { spawnSync } from "node:child_process";
-import { createHash, randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { UnsupportedError } from "../../errors.ts";
+import { keptLibrary } from "../build_library.ts";
 import { cacheFolder } from "../cache_folder.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import source from "./shim.c?raw";
@@ -17,8 +15,6 @@ import source from "./shim.c?raw";
 const FEATURE = "ranks over MPI";
 const INSTALL =
   'install a C compiler and MPICH with its headers, on Debian "apt-get install gcc libmpich-dev"';
-/** Lines of a compiler's complaint that are told. */
-const SHOWN_LINES = 8;
 
 export interface BuiltShim {
   readonly path: string;
@@ -42,13 +38,11 @@ export interface BuildShimOptions {
 export function buildShim({ env = process.env, cache }: BuildShimOptions = {}): BuiltShim {
   const { compiler, command } = findCompiler(env);
   const folder = cache ?? join(cacheFolder(), "mpi");
-  const parts = [source, command, process.platform, process.arch];
-  const hash = createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 24);
-  const path = join(folder, `shim-${hash}.so`);
-  if (existsSync(path)) return { path, compiler, isKept: true };
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  compile(compiler, path, env);
-  return { path, compiler, isKept: false };
+  const { path, isKept } = keptLibrary({
+    ...{ source, compiler, env, folder, feature: FEATURE, install: INSTALL },
+    parts: [command],
+  });
+  return { path, compiler, isKept };
 }
 
 /** The wrapper that knows where MPI is, and what it runs. */
@@ -61,27 +55,4 @@ function findCompiler(env: Environment): { readonly compiler: string; readonly c
   }
   const wanted = asked ? `"${asked}" of WISP_MPICC` : "mpicc";
   throw new UnsupportedError(FEATURE, `there is no ${wanted} that runs; ${INSTALL}`);
-}
-
-/** Writes beside the final place and renames, so that two processes starting at once agree. */
-function compile(compiler: string, path: string, env: Environment): void {
-  const folder = mkdtempSync(join(tmpdir(), "wisp-mpi-"));
-  const draft = `${path}.${process.pid}-${randomUUID().slice(0, 8)}`;
-  try {
-    const file = join(folder, "shim.c");
-    writeFileSync(file, source);
-    const args = ["-O2", "-std=gnu11", "-shared", "-fPIC", "-pthread", file, "-o", draft];
-    const { status, stderr, error } = spawnSync(compiler, args, { env, encoding: "utf8" });
-    if (status !== 0) {
-      const said = (error?.message ?? stderr).trim().split("\n").slice(0, SHOWN_LINES).join("\n");
-      throw new UnsupportedError(
-        FEATURE,
-        `${compiler} does not build their library; ${INSTALL}:\n${said}`,
-      );
-    }
-    renameSync(draft, path);
-  } finally {
-    rmSync(draft, { force: true });
-    rmSync(folder, { recursive: true, force: true });
-  }
 }

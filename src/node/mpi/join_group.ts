@@ -7,19 +7,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { GroupError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { withoutRank } from "../../parallel/exchange.ts";
+import { tameUcx } from "../ucx/ucx_variables.ts";
 import { buildShim } from "./build_shim.ts";
 import { EXIT } from "./launch_error.ts";
 import { type MpiCommunicator, mpiCommunicator } from "./mpi_communicator.ts";
 import { loadMpiLibrary, type MpiLibrary } from "./mpi_library.ts";
 import { deferred } from "./nodes.ts";
 import { type LauncherMessage, MISSES, RANK_VARIABLES, type RankMessage } from "./rank_messages.ts";
-
-/** UCX as it gets along with Node: its handlers of signals and of memory would be in V8's way. */
-const UCX_VARIABLES = {
-  UCX_ERROR_SIGNALS: "",
-  UCX_MEM_EVENTS: "n",
-  UCX_WARN_UNUSED_ENV_VARS: "n",
-} as const;
 
 /** Milliseconds between two looks whether MPI has started. */
 const LOOK = 5;
@@ -66,8 +60,7 @@ export async function joinOrExit(): Promise<RankGroup> {
  */
 export async function joinGroup(): Promise<RankGroup> {
   const { env } = process;
-  // The library reads them when it is loaded.
-  for (const [name, value] of Object.entries(UCX_VARIABLES)) env[name] ??= value;
+  tameUcx(env);
   const path = env[RANK_VARIABLES.shim] ?? buildShim().path;
   const library = await loadMpiLibrary(path);
   bindTo(env[RANK_VARIABLES.cpus], library);

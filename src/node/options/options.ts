@@ -27,7 +27,7 @@ import { ATTENTION_OPTIONS } from "./attention_options.ts";
 import { MEMORY, MEMORY_OPTIONS } from "./memory_options.ts";
 import type { OptionRow, OptionTable, OptionValues } from "./option_parser.ts";
 import { PARSER_OPTIONS } from "./parser_options.ts";
-import { RESERVED_GROUP_OPTIONS, RESERVED_OPTIONS } from "./reserved_options.ts";
+import { RESERVED_GROUP_OPTIONS } from "./reserved_options.ts";
 import { SERVER_OPTIONS } from "./server_options.ts";
 import { SPECULATION_OPTIONS } from "./speculation_options.ts";
 
@@ -252,7 +252,6 @@ export const LAUNCH_OPTIONS = {
   ...ATTENTION_GROUP_OPTIONS,
   ...DISAGGREGATION_OPTIONS,
   ...EXPERT_RECORD_OPTIONS,
-  ...RESERVED_OPTIONS,
 } as const satisfies OptionTable;
 
 /** Of `wisp serve`: those of `launch_server`, and what its download needs. */
@@ -344,7 +343,6 @@ export const COMPILE_OPTIONS = {
   enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
   help: HELP,
   ...RESERVED_GROUP_OPTIONS,
-  ...RESERVED_OPTIONS,
   ...EXPERT_OPTIONS,
   tpSize: {
     ...ENGINE_OPTIONS.tpSize,

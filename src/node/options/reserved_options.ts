@@ -56,11 +56,3 @@ export const RESERVED_GROUP_OPTIONS = reserved({
     help: "number of this machine in its group",
   },
 });
-
-export const RESERVED_OPTIONS = reserved({
-  disaggregationIbDevice: {
-    flags: ["--disaggregation-ib-device"],
-    kind: "strings",
-    help: "network devices for the transfer of pages",
-  },
-});

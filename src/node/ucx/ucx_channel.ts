@@ -1,0 +1,194 @@
+/**
+ * A connection whose pages may go by UCX, beside another one that carries everything else and says of
+ * each message with pages when it was sent: so all messages stay in their order.
+ *
+ * Pages go from one end to the other only. The end that takes them offers a way: its address, and a
+ * tag that nobody else knows.
+ *
+ * @module
+ */
+import type {
+  BytesWay,
+  Channel,
+  ChannelEvents,
+  ChannelMessage,
+} from "../../disaggregation/channel.ts";
+import type { Tag, UcxLibrary } from "./ucx_library.ts";
+
+/** Bytes that are on their way, beyond which the other end counts as lost: it takes nothing. */
+const MAX_UNSENT_BYTES = 2 ** 30;
+/** Begins what stands for a message that goes by UCX; no message is like it, which are JSON. */
+const NOTE = "#";
+
+export interface UcxChannelOptions {
+  readonly ucx: UcxLibrary;
+  /** Whether pages go by UCX or not at all. */
+  readonly isRequired: boolean;
+  /** Bytes of a message at most. */
+  readonly maxMessage: number;
+}
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+export class UcxChannel implements Channel {
+  readonly way: BytesWay;
+  readonly #inner: Channel;
+  readonly #options: UcxChannelOptions;
+  /** Of what comes here. */
+  readonly #tag = newTag();
+  #events: ChannelEvents | undefined;
+  /** Where what is sent goes by UCX. */
+  #target: { readonly peer: number; readonly tag: Tag } | undefined;
+  #unsentBytes = 0;
+  /** What has come behind bytes that are still on their way. */
+  readonly #behind: (ChannelMessage | Promise<Bytes>)[] = [];
+  #isOver = false;
+
+  constructor(inner: Channel, options: UcxChannelOptions) {
+    this.#inner = inner;
+    this.#options = options;
+    const { ucx, isRequired } = options;
+    this.way = {
+      name: "ucx",
+      isRequired,
+      offer: JSON.stringify({
+        version: ucx.version,
+        ...this.#tag,
+        address: Buffer.from(ucx.address).toString("base64"),
+      }),
+      fits: (offer) => offerOf(offer)?.version === ucx.version,
+      take: (offer) => this.#connect(offer),
+    };
+  }
+
+  listen(events: ChannelEvents): void {
+    this.#events = events;
+    this.#inner.listen({
+      onMessage: (message) => this.#take(message),
+      onClose: (reason) => this.#end(reason),
+    });
+  }
+
+  send(message: ChannelMessage): void {
+    if (this.#isOver) return;
+    if (typeof message === "string" || this.#target === undefined) {
+      this.#inner.send(message);
+      return;
+    }
+    const { peer, tag } = this.#target;
+    const { length } = message;
+    if (this.#unsentBytes + length > MAX_UNSENT_BYTES) {
+      this.#fail(`it leaves ${MAX_UNSENT_BYTES} bytes lying`);
+      return;
+    }
+    this.#unsentBytes += length;
+    this.#inner.send(`${NOTE}${length}`);
+    this.#options.ucx.send(peer, tag, message).then(
+      () => {
+        this.#unsentBytes -= length;
+      },
+      (error: Error) => this.#fail(error.message),
+    );
+  }
+
+  close(reason: string): void {
+    if (this.#isOver) return;
+    this.#leave();
+    this.#inner.close(reason);
+  }
+
+  #connect(offer: string): void {
+    const { low, high, address } = offerOf(offer)!;
+    const { peer, connected } = this.#options.ucx.connect(
+      new Uint8Array(Buffer.from(address, "base64")),
+    );
+    this.#target = { peer, tag: { low, high } };
+    connected.catch((error: Error) => this.#fail(error.message));
+  }
+
+  #take(message: ChannelMessage): void {
+    if (this.#isOver) return;
+    const isNote = typeof message === "string" && message.startsWith(NOTE);
+    if (!isNote && this.#behind.length === 0) {
+      this.#events!.onMessage(message);
+      return;
+    }
+    const arriving = isNote ? this.#receive(message) : message;
+    if (arriving === undefined) return;
+    this.#behind.push(arriving);
+    if (this.#behind.length === 1) void this.#deliver();
+  }
+
+  /** @returns Undefined where no such message may come. */
+  #receive(note: string): Promise<Bytes> | undefined {
+    const length = Number(note.slice(NOTE.length));
+    const { ucx, maxMessage } = this.#options;
+    if (!Number.isSafeInteger(length) || length < 1 || length > maxMessage) {
+      this.#fail(`it sends a message of ${note.slice(NOTE.length, 20)} bytes`);
+      return undefined;
+    }
+    const arriving = ucx.receive(this.#tag, length);
+    // Told when its turn comes.
+    arriving.catch(() => {});
+    return arriving;
+  }
+
+  async #deliver(): Promise<void> {
+    while (this.#behind.length > 0 && !this.#isOver) {
+      let message: ChannelMessage;
+      try {
+        message = await this.#behind[0]!;
+      } catch (error) {
+        this.#fail((error as Error).message);
+        return;
+      }
+      this.#behind.shift();
+      // Another message may come, and end it.
+      if (!this.#isOver) this.#events!.onMessage(message);
+    }
+  }
+
+  /** Ends the connection, as it does not carry pages any more. */
+  #fail(reason: string): void {
+    if (this.#isOver) return;
+    this.#inner.close(reason);
+    this.#end(reason);
+  }
+
+  #end(reason: string): void {
+    if (this.#isOver) return;
+    this.#leave();
+    this.#events?.onClose(reason);
+  }
+
+  #leave(): void {
+    this.#isOver = true;
+    this.#behind.length = 0;
+    const { ucx } = this.#options;
+    ucx.forget(this.#tag);
+    if (this.#target !== undefined) ucx.disconnect(this.#target.peer);
+  }
+}
+
+function newTag(): Tag {
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2)) as unknown as [number, number];
+  return { low, high };
+}
+
+interface Offer extends Tag {
+  readonly version: string;
+  readonly address: string;
+}
+
+/** @returns Undefined for what is no offer of UCX. */
+function offerOf(text: string): Offer | undefined {
+  try {
+    const { version, low, high, address } = JSON.parse(text) as Offer;
+    const isWord = (value: unknown) => Number.isInteger(value) && (value as number) >>> 0 === value;
+    const isText = (value: unknown) => typeof value === "string" && value !== "";
+    const fits = isText(version) && isText(address) && isWord(low) && isWord(high);
+    return fits ? { version, low, high, address } : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,147 @@
+/** Pages that go by UCX, between messages that go another way. */
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { ChannelMessage } from "../../../src/disaggregation/channel.ts";
+import { UnsupportedError } from "../../../src/errors.ts";
+import { buildUcxShim } from "../../../src/node/ucx/build_ucx_shim.ts";
+import { UcxChannel } from "../../../src/node/ucx/ucx_channel.ts";
+import { UcxLibrary } from "../../../src/node/ucx/ucx_library.ts";
+import { channelPair } from "../../support/exactness/apart.ts";
+import { until } from "../../support/until.ts";
+
+/** Why UCX cannot be tested here. */
+const lack = (() => {
+  try {
+    buildUcxShim();
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+})();
+if (lack !== undefined) console.log(`Pages over UCX are not tested: ${lack}`);
+
+const MOST = 8 * 2 ** 20;
+
+let ucx: UcxLibrary;
+beforeAll(async () => {
+  if (lack === undefined) ucx = await UcxLibrary.open("lo");
+});
+afterAll(() => ucx?.close());
+
+/** Two ends, of which the first sends pages to the second. */
+function pairOf({ isRequired = false, maxMessage = MOST } = {}) {
+  const [one, other] = channelPair();
+  const ends = [one, other].map((inner) => new UcxChannel(inner, { ucx, isRequired, maxMessage }));
+  const [from, to] = ends as [UcxChannel, UcxChannel];
+  const heard: ChannelMessage[] = [];
+  const closed: string[] = [];
+  to.listen({ onMessage: (message) => heard.push(message), onClose: (why) => closed.push(why) });
+  from.listen({ onMessage: () => {}, onClose: (why) => closed.push(why) });
+  return { from, to, heard, closed };
+}
+
+function bytesOf(length: number, seed: number): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length }, (_, i) => (i * 31 + seed) % 253);
+}
+
+describe.skipIf(lack !== undefined)("pages over UCX", () => {
+  test("come whole and in order, small and large, between texts", async () => {
+    const { from, to, heard } = pairOf();
+    from.way.take(to.way.offer);
+    const sent: ChannelMessage[] = [];
+    for (const [i, length] of [1, 16, 8000, 2 ** 20, 3, 4 * 2 ** 20 + 5, 70_000].entries()) {
+      const bytes = bytesOf(length, i);
+      sent.push(bytes.slice(), `{"text":${i}}`);
+      from.send(bytes);
+      // What is sent is sent as it was.
+      bytes.fill(0);
+      from.send(`{"text":${i}}`);
+    }
+    await until(() => expect(heard).toHaveLength(sent.length));
+    for (const [i, message] of heard.entries()) {
+      // Two large lists are compared for long, one by one.
+      const same = Buffer.from(message as string).equals(Buffer.from(sent[i] as string));
+      expect(same, `message ${i}`).toBe(true);
+    }
+    from.close("done");
+  });
+
+  test("go as other messages do until the other end's offer is taken", async () => {
+    const { from, heard } = pairOf();
+    from.send(bytesOf(9, 1));
+    from.send("{}");
+    await until(() => expect(heard).toEqual([bytesOf(9, 1), "{}"]));
+  });
+
+  test("go to the end that they are for", async () => {
+    const pairs = [pairOf(), pairOf(), pairOf()];
+    for (const { from, to } of pairs) from.way.take(to.way.offer);
+    for (let round = 0; round < 20; round++) {
+      for (const [i, { from }] of pairs.entries()) from.send(bytesOf(5000 * (i + 1), round));
+    }
+    for (const [i, { heard, from }] of pairs.entries()) {
+      await until(() => expect(heard).toHaveLength(20));
+      for (const [round, message] of heard.entries()) {
+        expect(Buffer.compare(message as Uint8Array, bytesOf(5000 * (i + 1), round))).toBe(0);
+      }
+      from.close("done");
+    }
+  });
+
+  test("that are larger than may be, or none, end the connection", async () => {
+    for (const note of ["#1001", "#0", "#-5", "#x", "#1e9", "#"]) {
+      const { from, heard, closed } = pairOf({ maxMessage: 1000 });
+      from.send(note);
+      await until(() => expect(closed).toHaveLength(2));
+      expect(closed[0]).toMatch(/^it sends a message of .* bytes$/);
+      expect(heard).toEqual([]);
+    }
+  });
+
+  test("of another length than was told end the connection", async () => {
+    const { from, to, heard, closed } = pairOf();
+    const { address, low, high } = JSON.parse(to.way.offer);
+    const given = new Uint8Array(Buffer.from(address, "base64"));
+    const { peer, connected } = ucx.connect(given);
+    await connected;
+    from.send("#10");
+    await ucx.send(peer, { low, high }, bytesOf(4, 0));
+    await until(() => expect(closed).toHaveLength(2));
+    expect(closed[0]).toContain("it has another length than was told");
+    expect(heard).toEqual([]);
+    ucx.disconnect(peer);
+  });
+
+  test("that never come are not waited for once the connection has ended", async () => {
+    const { from, to, heard, closed } = pairOf();
+    from.send("#10");
+    from.send("{}");
+    await until(() => expect(closed).toEqual([]));
+    from.close("it leaves");
+    await until(() => expect(closed).toEqual(["it leaves"]));
+    expect(heard).toEqual([]);
+    to.close("twice");
+  });
+
+  test("fail where there is no such connection, and after the end", async () => {
+    const sent = ucx.send(12_345_678, { low: 1, high: 2 }, bytesOf(3, 0));
+    await expect(sent).rejects.toThrow("UCX cannot send: its connection is closed");
+    const other = await UcxLibrary.open("lo");
+    expect(other).toBe(ucx);
+    other.close();
+    const { from, to } = pairOf();
+    expect(from.way.fits(to.way.offer)).toBe(true);
+  });
+
+  test.each(["", "{}", "null", "[1]", '{"version":"0","low":1,"high":2,"address":"x"}'])(
+    "are not offered by %j",
+    (offer) => {
+      expect(pairOf().from.way.fits(offer)).toBe(false);
+    },
+  );
+});
+
+test("a machine without a compiler says what to install", () => {
+  const built = () => buildUcxShim({ env: { PATH: "/nowhere" }, cache: "/nowhere" });
+  expect(built).toThrow(UnsupportedError);
+  expect(built).toThrow('on Debian "apt-get install gcc libucx-dev"');
+});
