@@ -31,20 +31,15 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 /** The option table, as docs/options.md shows it. */
 function optionTable(table: OptionTable): string {
   const rows = Object.values(table);
-  const works = rows.filter(({ neutral }) => neutral === undefined);
-  const reserved = rows.filter(({ neutral }) => neutral !== undefined);
-  const lines = works.map(({ flags, value, choices, kind, help, defaultText, ...row }) => {
+  const lines = rows.map(({ flags, value, choices, kind, help, defaultText, ...row }) => {
     const shown = kind === "flag" ? "" : ` ${value ?? choices?.join("\\|") ?? "N"}`;
     const fallback = defaultText ?? (kind === "flag" ? "" : (row.default ?? ""));
     return `| \`${flags.join("`, `")}\`${shown} | ${fallback} | ${help} |`;
   });
-  const names = reserved.map(({ flags }) => `\`${flags[0]}\``).join(", ");
   return `
 | option | default | |
 |---|---|---|
 ${lines.join("\n")}
-
-The program knows these options too and refuses them, each with an error that names it, until their capability exists; it takes a value that asks for what is done anyway: ${names}.
 `;
 }
 

@@ -13,12 +13,11 @@
 import { DeviceError, KernelError } from "../errors.ts";
 import { finished } from "../gpu/submit_poll.ts";
 import type { KvCache } from "./kv_cache.ts";
-import type { EntryShares } from "./page_form.ts";
+import type { EntryShares, SharedLayout } from "./page_form.ts";
 import {
   allocatePacked,
   openPacked,
   type PageHeader,
-  type PageLayout,
   packedBytes,
   packedSizes,
   pageBytes,
@@ -64,8 +63,7 @@ const STAGING_USAGE = 0x1 | 0x8; // MAP_READ | COPY_DST
 const MAP_MODE_READ = 0x1;
 
 export class PageCodec {
-  readonly layout: PageLayout;
-  readonly shares: EntryShares | undefined;
+  readonly layout: SharedLayout;
   readonly #device: GPUDevice;
   readonly #cache: KvCache;
   readonly #pageBytes: number;
@@ -76,10 +74,9 @@ export class PageCodec {
   #reading: Promise<unknown> = Promise.resolve();
 
   constructor(device: GPUDevice, options: PageCodecOptions) {
-    const { cache, pageSize, modelHash, numerics, stagingBytes = STAGING_BYTES } = options;
+    const { cache, pageSize, modelHash, numerics, shares, stagingBytes = STAGING_BYTES } = options;
     const layers = cache.shape.layers - (options.draftLayers ?? 0);
-    this.layout = { ...cache.shape, layers, pageSize, modelHash, numerics };
-    this.shares = options.shares;
+    this.layout = { ...cache.shape, layers, pageSize, modelHash, numerics, shares };
     this.#device = device;
     this.#cache = cache;
     this.#pageBytes = pageBytes(this.layout);

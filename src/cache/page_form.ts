@@ -27,6 +27,14 @@ export interface EntryShares {
   readonly parts: number;
 }
 
+/** Of the first rank, and how others have their parts. */
+export interface SharedLayout extends PageLayout {
+  /** Absent: there is one rank. */
+  readonly shares?: EntryShares | undefined;
+}
+
+const UNSHARED: EntryShares = { ranks: 1, heads: 1, parts: 1 };
+
 type Bytes = Uint8Array<ArrayBuffer>;
 
 export class PageForm {
@@ -37,11 +45,7 @@ export class PageForm {
   /** Heads of a rank. */
   readonly #own: number;
 
-  /**
-   * @param layout Of the first rank.
-   * @param shares Default: there is one rank.
-   */
-  constructor(layout: PageLayout, shares: EntryShares = { ranks: 1, heads: 1, parts: 1 }) {
+  constructor({ shares = UNSHARED, ...layout }: SharedLayout) {
     this.#layout = layout;
     this.shares = shares;
     this.#own = Math.max(shares.heads / shares.ranks, 1);

@@ -6,8 +6,7 @@
  */
 import { TransferError } from "../errors.ts";
 import type { LayerRange, PageCodec, WritePagesOptions } from "./page_codec.ts";
-import type { EntryShares } from "./page_form.ts";
-import type { PageLayout } from "./page_header.ts";
+import type { SharedLayout } from "./page_form.ts";
 
 export class RankPages {
   readonly #ranks: readonly PageCodec[];
@@ -18,12 +17,8 @@ export class RankPages {
   }
 
   /** Of the first rank, which says how many there are. */
-  get layout(): PageLayout {
+  get layout(): SharedLayout {
     return this.#ranks[0]!.layout;
-  }
-
-  get shares(): EntryShares | undefined {
-    return this.#ranks[0]!.shares;
   }
 
   packedBytes(pageCount: number, range?: LayerRange): number {

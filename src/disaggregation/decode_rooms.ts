@@ -5,8 +5,7 @@
  * @module
  */
 import type { Bootstrap } from "../bootstrap.ts";
-import { type EntryShares, PageForm } from "../cache/page_form.ts";
-import type { PageLayout } from "../cache/page_header.ts";
+import { PageForm, type SharedLayout } from "../cache/page_form.ts";
 import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 
 import type { Channel, ChannelMessage } from "./channel.ts";
@@ -35,9 +34,7 @@ export interface KnownHost {
 }
 
 export interface DecodeRoomsOptions {
-  readonly layout: PageLayout;
-  /** How ranks share the pages. Default: there is one rank. */
-  readonly shares?: EntryShares | undefined;
+  readonly layout: SharedLayout;
   /** Empty where there is none. */
   readonly key: string;
   readonly times: {
@@ -67,7 +64,7 @@ export class DecodeRooms {
 
   constructor(options: DecodeRoomsOptions) {
     this.#options = options;
-    this.#form = new PageForm(options.layout, options.shares);
+    this.#form = new PageForm(options.layout);
   }
 
   /** Rooms, and of them those whose pages were asked for. */

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { type EntryShares, PageForm } from "../cache/page_form.ts";
-import type { PageLayout } from "../cache/page_header.ts";
+import { PageForm, type SharedLayout } from "../cache/page_form.ts";
 import { CapacityError, InvalidRequestError } from "../errors.ts";
 import type { Channel, ChannelMessage } from "./channel.ts";
 import { FrameGate } from "./frame_gate.ts";
@@ -31,9 +30,7 @@ export interface RoomTimes {
 }
 
 export interface PrefillRoomsOptions {
-  readonly layout: PageLayout;
-  /** How ranks share the pages. Default: there is one rank. */
-  readonly shares?: EntryShares | undefined;
+  readonly layout: SharedLayout;
   /** Empty where there is none. */
   readonly key: string;
   readonly times: RoomTimes;
@@ -68,8 +65,8 @@ export class PrefillRooms {
 
   constructor(options: PrefillRoomsOptions) {
     this.#options = options;
-    const { layout, shares, workers = TRANSFER_WORKERS } = options;
-    this.#form = new PageForm(layout, shares);
+    const { layout, workers = TRANSFER_WORKERS } = options;
+    this.#form = new PageForm(layout);
     this.#gate = new FrameGate(workers * MAX_FRAMES_AHEAD);
   }
 

@@ -5,8 +5,7 @@
  */
 import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { ContentIds } from "../cache/content_id.ts";
-import type { EntryShares } from "../cache/page_form.ts";
-import type { PageLayout } from "../cache/page_header.ts";
+import type { SharedLayout } from "../cache/page_form.ts";
 import { Checkpoint } from "../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../checkpoint/source.ts";
 import { DeviceError } from "../errors.ts";
@@ -248,13 +247,8 @@ export class Engine implements GenerationEngine {
   }
 
   /** Of its pages, which those of an engine that they travel to or from must be like. */
-  get pageLayout(): PageLayout | undefined {
+  get pageLayout(): SharedLayout | undefined {
     return this.#loaded.current.codec?.layout;
-  }
-
-  /** How its ranks share them; undefined where there is one. */
-  get pageShares(): EntryShares | undefined {
-    return this.#loaded.current.codec?.shares;
   }
 
   /** Prompts whose pages leave, wait for a place, and come. */

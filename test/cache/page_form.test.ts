@@ -85,7 +85,7 @@ const SHARES: readonly (readonly [string, Case, readonly (readonly number[])[]])
 
 describe.each(SHARES)("%s", (_, given, heads) => {
   const own = layoutOf(given, heads[0]!.length);
-  const form = new PageForm(own, given);
+  const form = new PageForm({ ...own, shares: given });
   const ofRanks = () => {
     const parts = heads.map((one, rank) => {
       const numerics = JSON.stringify({ ...NUMERICS, ...rankFields({ rank, ranks: given.ranks }) });

@@ -1,5 +1,6 @@
 /** Installed prefill and decode servers behind an installed router, of which some are killed and frozen. */
 import { afterAll, expect, test } from "vitest";
+import { lackOfUcx } from "../support/ucx.ts";
 import { until } from "../support/until.ts";
 import { type ServingWisp, serveWisp, stopAll } from "./support/wisp.ts";
 
@@ -9,10 +10,11 @@ const SHARED = ["--page-size", "4", "--disaggregation-heartbeat-interval", "0.3"
 const KEY = ["--disaggregation-key", "of the group"];
 const greedy = { temperature: 0, ignore_eos: true };
 
-async function prefillServer(): Promise<{ server: ServingWisp; port: string }> {
+/** @param backend By which pages go. */
+async function prefillServer(backend: string): Promise<{ server: ServingWisp; port: string }> {
   const server = await serveWisp([
     ...[...SHARED, ...KEY, "--disaggregation-mode", "prefill"],
-    ...["--disaggregation-bootstrap-port", "0", "--disaggregation-transfer-backend", "websocket"],
+    ...["--disaggregation-bootstrap-port", "0", "--disaggregation-transfer-backend", backend],
   ]);
   const port = /decode servers are met at [^\s]*:(\d+)/.exec(server.output())![1]!;
   return { server, port };
@@ -37,8 +39,8 @@ async function heldBy(server: ServingWisp): Promise<readonly unknown[]> {
 
 test("a router of pairs answers like one server, and its clients are told when servers are lost", async () => {
   const [first, second, one] = await Promise.all([
-    prefillServer(),
-    prefillServer(),
+    prefillServer("auto"),
+    prefillServer("websocket"),
     serveWisp(["--page-size", "4"]),
   ]);
   const hosts = [first.port, second.port].map((port) => `127.0.0.1:${port}`);
@@ -64,6 +66,9 @@ test("a router of pairs answers like one server, and its clients are told when s
   const text = "There was a river that ran through the town. ".repeat(12);
   const right = await tokensOf(one, text);
   for (let i = 0; i < 3; i++) expect(await tokensOf(router, text)).toEqual(right);
+  const way = lackOfUcx() === undefined ? "ucx" : "websocket";
+  expect(first.server.output()).toContain(`A decode server has connected, pages go by ${way}`);
+  expect(second.server.output()).toContain("A decode server has connected, pages go by websocket");
 
   // A server that is killed is one of two: its requests are sent to the other.
   const long = "It was late, and no one came. ".repeat(20);

@@ -5,8 +5,7 @@
  * @module
  */
 import type { LayerRange, PageCodec, WritePagesOptions } from "../../cache/page_codec.ts";
-import type { EntryShares } from "../../cache/page_form.ts";
-import type { PageLayout } from "../../cache/page_header.ts";
+import type { SharedLayout } from "../../cache/page_form.ts";
 import type { RankPages } from "../../cache/rank_pages.ts";
 import { KernelError, TransferError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
@@ -39,12 +38,8 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
     this.#leader = leader;
   }
 
-  get layout(): PageLayout {
+  get layout(): SharedLayout {
     return this.#own.layout;
-  }
-
-  get shares(): EntryShares | undefined {
-    return this.#own.shares;
   }
 
   get #size(): number {

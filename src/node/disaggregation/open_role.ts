@@ -5,8 +5,8 @@
  * @module
  */
 
-import type { EntryShares } from "../../cache/page_form.ts";
-import { type PageLayout, packedSizes } from "../../cache/page_header.ts";
+import type { SharedLayout } from "../../cache/page_form.ts";
+import { packedSizes } from "../../cache/page_header.ts";
 import { decoded } from "../../disaggregation/decode_layer.ts";
 import { DecodeRooms } from "../../disaggregation/decode_rooms.ts";
 import { MAX_CONTROL_BYTES, MAX_PAGE_BYTES } from "../../disaggregation/limits.ts";
@@ -49,8 +49,7 @@ const MISSES = 3;
 const CONNECT_TIMEOUT = 10_000;
 
 /** What of an engine is needed here. */
-type LoadedEngine = GenerationEngine &
-  Pick<StartedEngine, "pageLayout" | "pageShares" | "roomCounts">;
+type LoadedEngine = GenerationEngine & Pick<StartedEngine, "pageLayout" | "roomCounts">;
 
 /**
  * @returns Undefined where the server shares nothing.
@@ -63,15 +62,14 @@ export async function openRole(
 ): Promise<OpenedRole | undefined> {
   const { disaggregationMode: mode } = setting.options;
   if (mode === "null") return undefined;
-  const { pageLayout: layout, pageShares: shares, roomCounts } = engine;
+  const { pageLayout: layout, roomCounts } = engine;
   if (roomCounts !== undefined) return roleOfRanks(mode, roomCounts);
   if (layout === undefined) {
     throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
-  const pages = { layout, shares };
-  const ways = await openWays(setting.options, Math.max(MAX_CONTROL_BYTES, maxFrame(pages)));
+  const ways = await openWays(setting.options, Math.max(MAX_CONTROL_BYTES, maxFrame(layout)));
   try {
-    return await (mode === "prefill" ? openPrefill : openDecode)(pages, setting, ways);
+    return await (mode === "prefill" ? openPrefill : openDecode)(layout, setting, ways);
   } catch (error) {
     ways.close();
     throw error;
@@ -97,20 +95,14 @@ async function* withRoom(
   yield* engine.generate(request);
 }
 
-/** What is known of an engine's pages. */
-interface Pages {
-  readonly layout: PageLayout;
-  readonly shares: EntryShares | undefined;
-}
-
 async function openPrefill(
-  pages: Pages,
+  layout: SharedLayout,
   { options, env, onEvent }: RoleSetting,
   ways: PageWays,
 ): Promise<OpenedRole> {
   const { disaggregationKey: key = "" } = options;
   const rooms = new PrefillRooms({
-    ...pages,
+    layout,
     key,
     workers: transferWorkers(env),
     times: {
@@ -155,12 +147,12 @@ async function openPrefill(
 }
 
 async function openDecode(
-  pages: Pages,
+  layout: SharedLayout,
   { options, onEvent }: RoleSetting,
   ways: PageWays,
 ): Promise<OpenedRole> {
   const rooms = new DecodeRooms({
-    ...pages,
+    layout,
     key: options.disaggregationKey ?? "",
     times: {
       connectTimeout: CONNECT_TIMEOUT,
@@ -221,7 +213,7 @@ function shownHosts(options: DisaggregationOptions): string {
 }
 
 /** Bytes that pages take in one message at most. */
-function maxFrame({ layout, shares }: Pages): number {
-  const onePage = (shares?.ranks ?? 1) * packedSizes(layout, 1).at(-1)!;
+function maxFrame(layout: SharedLayout): number {
+  const onePage = (layout.shares?.ranks ?? 1) * packedSizes(layout, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
 }

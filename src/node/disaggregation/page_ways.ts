@@ -31,7 +31,7 @@ export async function openWays(
 ): Promise<PageWays> {
   const { disaggregationTransferBackend: backend, disaggregationKey: key } = options;
   const isRequired = backend === "ucx";
-  // UCX has ports of its own: nobody opens them who has not asked for it, or made a group.
+  // UCX has ports of its own, which a server opens only where options ask for it or name a group.
   if (backend === "websocket" || (key === undefined && !isRequired)) {
     return onlyWebSocket(maxMessage, []);
   }

@@ -39,7 +39,12 @@ export function buildShim({ env = process.env, cache }: BuildShimOptions = {}): 
   const { compiler, command } = findCompiler(env);
   const folder = cache ?? join(cacheFolder(), "mpi");
   const { path, isKept } = keptLibrary({
-    ...{ source, compiler, env, folder, feature: FEATURE, install: INSTALL },
+    source,
+    compiler,
+    env,
+    folder,
+    feature: FEATURE,
+    install: INSTALL,
     parts: [command],
   });
   return { path, compiler, isKept };

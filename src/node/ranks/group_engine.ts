@@ -129,7 +129,10 @@ async function startUnder(
 function withoutRooms(counts: RoleCounts): RoleCounts {
   const { awaited, frames } = counts;
   return {
-    ...{ ...counts, rooms: 0, transferring: 0, servers: 0 },
+    ...counts,
+    rooms: 0,
+    transferring: 0,
+    servers: 0,
     ...(awaited !== undefined && { awaited: 0 }),
     ...(frames !== undefined && { frames: 0 }),
   };

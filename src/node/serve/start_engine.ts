@@ -4,8 +4,7 @@
  * @module
  */
 
-import type { EntryShares } from "../../cache/page_form.ts";
-import type { PageLayout } from "../../cache/page_header.ts";
+import type { SharedLayout } from "../../cache/page_form.ts";
 import { Engine } from "../../engine/engine.ts";
 import type { EngineOptions } from "../../engine/engine_options.ts";
 import { optionsOfGroup } from "../../engine/groups/attention_groups.ts";
@@ -39,9 +38,7 @@ import type { StartReport } from "./start_report.ts";
 
 export interface StartedEngine extends GenerationEngine {
   /** Of its pages; absent where ranks are processes. */
-  readonly pageLayout?: PageLayout | undefined;
-  /** How ranks of this process share them; absent where there is one. */
-  readonly pageShares?: EntryShares | undefined;
+  readonly pageLayout?: SharedLayout | undefined;
   /** What it has of requests that it shares with other servers itself, where ranks are processes. */
   readonly roomCounts?: (() => RoleCounts) | undefined;
   /** Rejects when the engine is gone for good, and a server of it has to end. */

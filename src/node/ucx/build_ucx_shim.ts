@@ -31,7 +31,11 @@ export interface BuildUcxOptions {
 export function buildUcxShim({ env = process.env, cache }: BuildUcxOptions = {}): string {
   const { compiler, version } = findCompiler(env);
   return keptLibrary({
-    ...{ source, compiler, env, feature: UCX_FEATURE, install: INSTALL },
+    source,
+    compiler,
+    env,
+    feature: UCX_FEATURE,
+    install: INSTALL,
     flags: ["-lucp", "-lucs"],
     parts: [version],
     folder: cache ?? join(cacheFolder(), "ucx"),

@@ -3,7 +3,7 @@
  * each message with pages when it was sent: so all messages stay in their order.
  *
  * Pages go from one end to the other only. The end that takes them offers a way: its address, and a
- * tag that nobody else knows.
+ * tag that is its secret.
  *
  * @module
  */
@@ -13,10 +13,9 @@ import type {
   ChannelEvents,
   ChannelMessage,
 } from "../../disaggregation/channel.ts";
+import { MAX_UNSENT_BYTES } from "../disaggregation/web_socket_channel.ts";
 import type { Tag, UcxLibrary } from "./ucx_library.ts";
 
-/** Bytes that are on their way, beyond which the other end counts as lost: it takes nothing. */
-const MAX_UNSENT_BYTES = 2 ** 30;
 /** Begins what stands for a message that goes by UCX; no message is like it, which are JSON. */
 const NOTE = "#";
 

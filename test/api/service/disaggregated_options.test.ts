@@ -45,13 +45,3 @@ test("a server of a pair does not sleep", async () => {
   );
   expect(command.started).toEqual([]);
 });
-
-test.each([[["--disaggregation-ib-device", "mlx5_0,mlx5_1"]]])(
-  "a start with %j ends with 2 and one sentence",
-  async (args) => {
-    const command = startCommand(["launch_server", ...args]);
-    expect(await command.code).toBe(2);
-    expect(command.stderr()).toMatch(/^Cannot use option --[\w-]+.*not supported yet.*\n$/);
-    expect(command.started).toEqual([]);
-  },
-);

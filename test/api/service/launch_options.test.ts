@@ -62,22 +62,6 @@ describe("options with an effect", () => {
   });
 });
 
-describe("options whose capability is missing are refused and named", () => {
-  test.each([
-    [["--disaggregation-ib-device", "mlx5_0,mlx5_1"]],
-  ])("%j", (args) => {
-    const [flag] = args as [string];
-    const row = Object.values<{ readonly flags: readonly string[] }>(LAUNCH_OPTIONS).find(
-      ({ flags }) => flags.includes(flag),
-    );
-    expect(row).toBeDefined();
-    expect(() => launch(args)).toThrow(OptionError);
-    expect(() => launch(args)).toThrow(
-      new RegExp(`^Cannot use option ${row!.flags[0]}( .*)?: it is not supported yet$`),
-    );
-  });
-});
-
 test("--help has every option, with what it is for", () => {
   const help = formatOptions(LAUNCH_OPTIONS);
   for (const row of Object.values(LAUNCH_OPTIONS)) {

@@ -79,8 +79,8 @@ describe("parseOptions", () => {
       "--disaggregation-mode both: it must be null, prefill or decode",
     ],
     [
-      ["--disaggregation-transfer-backend", "ucx"],
-      "--disaggregation-transfer-backend ucx: it must be auto or websocket",
+      ["--disaggregation-transfer-backend", "nixl"],
+      "--disaggregation-transfer-backend nixl: it must be auto, ucx or websocket",
     ],
     [["--tool-call-parser", "glm45"], "it must be deepseekv3, deepseekv31, qwen25, hermes, llama3"],
     [["--reasoning-parser", "r1"], "it must be deepseek-r1, deepseek-v3, qwen3, qwen3-thinking or"],

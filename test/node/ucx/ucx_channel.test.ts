@@ -6,17 +6,10 @@ import { buildUcxShim } from "../../../src/node/ucx/build_ucx_shim.ts";
 import { UcxChannel } from "../../../src/node/ucx/ucx_channel.ts";
 import { UcxLibrary } from "../../../src/node/ucx/ucx_library.ts";
 import { channelPair } from "../../support/exactness/apart.ts";
+import { lackOfUcx } from "../../support/ucx.ts";
 import { until } from "../../support/until.ts";
 
-/** Why UCX cannot be tested here. */
-const lack = (() => {
-  try {
-    buildUcxShim();
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-})();
+const lack = lackOfUcx();
 if (lack !== undefined) console.log(`Pages over UCX are not tested: ${lack}`);
 
 const MOST = 8 * 2 ** 20;

@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
+import { lackOfUcx } from "../../support/ucx.ts";
 import { until } from "../../support/until.ts";
 import { adapterName, type ServingWisp, serveWisp, startWisp, stopAll } from "../support/wisp.ts";
 
@@ -32,6 +33,7 @@ beforeAll(async () => {
   const shared = [
     ...["--disaggregation-bootstrap-port", `${bootstrapPort}`, "--tp-size", "2"],
     ...["--disaggregation-heartbeat-interval", "1", "--gpu-id-step", "0"],
+    ...["--disaggregation-key", "of the group"],
   ];
   const address = `127.0.0.1:${await freePort()}`;
   const group = ["--nnodes", "2", "--dist-init-addr", address, "--disaggregation-mode", "prefill"];
@@ -105,7 +107,9 @@ describe.skipIf(lack !== undefined)("prefill and decode by ranks that are proces
       new RegExp(`wisp:kv_transfer_pages_total\\{[^}]*\\} ${pages}\n`),
     );
     expect(prefill.output()).toContain(`decode servers are met at 127.0.0.1:${bootstrapPort}`);
-    expect(prefill.output()).toContain("A decode server has connected");
+    expect(prefill.output()).toContain(
+      `A decode server has connected, pages go by ${lackOfUcx() === undefined ? "ucx" : "websocket"}`,
+    );
   });
 
   test("refuse what has no room, or a host that they do not know", async () => {

@@ -18,7 +18,10 @@ export function disaggregationTests(
   return {
     disaggregationMode: () => refusedAtStart("--disaggregation-mode", "both"),
     disaggregationBootstrapPort: () => echoed("disaggregation_bootstrap_port", 8997),
-    disaggregationTransferBackend: () => refusedAtStart("--disaggregation-transfer-backend", "ucx"),
+    disaggregationTransferBackend: () =>
+      refusedAtStart("--disaggregation-transfer-backend", "nixl"),
+    disaggregationIbDevice: () =>
+      refusedAtStart("--disaggregation-mode=decode", "--disaggregation-ib-device", "none0"),
     disaggregationKey: () => echoed("disaggregation_key", undefined),
     disaggregationPrefillHosts: () =>
       refusedAtStart("--disaggregation-mode=decode", "--disaggregation-prefill-hosts", "10.0.0.1"),

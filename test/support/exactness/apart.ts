@@ -84,16 +84,11 @@ export interface Apart {
 
 let rooms = 0;
 
-const pagesOf = ({ pageLayout, pageShares }: Engine) => ({
-  layout: pageLayout!,
-  shares: pageShares,
-});
-
 /** Answers requests of a decode engine, each of which is sent to the prefill engine too. */
 export function apart(prefill: Engine, decode: Engine): Apart {
-  const prefillRooms = new PrefillRooms({ ...pagesOf(prefill), key: "k", times: TIMES });
+  const prefillRooms = new PrefillRooms({ layout: prefill.pageLayout!, key: "k", times: TIMES });
   const decodeRooms = new DecodeRooms({
-    ...pagesOf(decode),
+    layout: decode.pageLayout!,
     key: "k",
     times: TIMES,
     port: 8998,
