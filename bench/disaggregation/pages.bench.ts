@@ -1,8 +1,9 @@
 /**
- * Pages a second from a prefill to a decode server over a WebSocket, by their rooms, beside a socket of
- * Node that moves the same bytes in messages of the same size, as many of which are on their way. Both
- * ends share a thread, so each figure is what both of them cost together; processor time tells more than the clock where
- * others use the machine too.
+ * Pages a second from a prefill to a decode server over a WebSocket and over UCX, by their rooms, beside a
+ * socket of Node and UCX alone that move the same bytes in messages of the same size, as many of which
+ * are on their way. Both ends share a process, so each figure is what both of them cost together;
+ * processor time tells more than the clock where others use the machine too. UCX goes over TCP, as it
+ * would between machines without InfiniBand.
  *
  * @module
  */
@@ -11,11 +12,14 @@ import type { AddressInfo } from "node:net";
 import { connect as connectSocket, createServer, type Socket } from "node:net";
 import { cpus } from "node:os";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Channel } from "../../src/disaggregation/channel.ts";
 import { DecodeRooms } from "../../src/disaggregation/decode_rooms.ts";
 import { MAX_FRAMES_AHEAD, MAX_PAGE_BYTES } from "../../src/disaggregation/limits.ts";
 import { PrefillRooms } from "../../src/disaggregation/prefill_rooms.ts";
 import { listenForDecode, PAGES_PATH } from "../../src/node/disaggregation/bootstrap_server.ts";
 import { connectWebSocket } from "../../src/node/disaggregation/web_socket_channel.ts";
+import { UcxChannel } from "../../src/node/ucx/ucx_channel.ts";
+import { UcxLibrary } from "../../src/node/ucx/ucx_library.ts";
 import { table } from "../support/table.ts";
 
 /** Of a page of 64 tokens of a latent cache: 61 layers of 576 values in BF16 have 4.3 MiB. */
@@ -32,8 +36,13 @@ const LAYOUT = {
   ...{ entryWidth: 576, pageSize: PAGE_SIZE, layers: 61 },
 };
 
+// Else it would copy within the process.
+process.env.UCX_TLS ??= "tcp";
+
 const prefillRooms = new PrefillRooms({ layout: LAYOUT, key: "k", times: TIMES });
 let decodeRooms: DecodeRooms;
+let ucxRooms: DecodeRooms;
+let ucx: UcxLibrary;
 let closeRooms: () => Promise<void>;
 let rawPort: number;
 let closeRaw: () => void;
@@ -41,14 +50,28 @@ let closeRaw: () => void;
 beforeAll(async () => {
   const accept = prefillRooms.accept.bind(prefillRooms);
   const server = await listenForDecode({ host: "127.0.0.1", port: 0, accept });
-  closeRooms = () => server.close();
+  closeRooms = async () => {
+    await server.close();
+    await overUcx.close();
+  };
   const maxMessage = 2 * MAX_PAGE_BYTES;
-  decodeRooms = new DecodeRooms({
-    ...{ layout: LAYOUT, key: "k", times: TIMES, port: server.port },
-    hosts: [{ host: "127.0.0.1" }],
-    connect: (host, port) =>
-      connectWebSocket(`ws://${host}:${port}${PAGES_PATH}`, { timeout: 10_000, maxMessage }),
+  ucx = await UcxLibrary.open("lo");
+  const given = { ucx, isRequired: true, maxMessage };
+  const overUcx = await listenForDecode({
+    ...{ host: "127.0.0.1", port: 0 },
+    accept: (channel) => accept(new UcxChannel(channel, given)),
   });
+  const roomsAt = (port: number, over: (channel: Channel) => Channel) =>
+    new DecodeRooms({
+      ...{ layout: LAYOUT, key: "k", times: TIMES, port },
+      hosts: [{ host: "127.0.0.1" }],
+      connect: async (host) => {
+        const url = `ws://${host}:${port}${PAGES_PATH}`;
+        return over(await connectWebSocket(url, { timeout: 10_000, maxMessage }));
+      },
+    });
+  decodeRooms = roomsAt(server.port, (channel) => channel);
+  ucxRooms = roomsAt(overUcx.port, (channel) => new UcxChannel(channel, given));
   const raw = createServer((socket) => void sendRaw(socket));
   await new Promise<void>((resolve) => raw.listen(0, "127.0.0.1", resolve));
   rawPort = (raw.address() as AddressInfo).port;
@@ -58,9 +81,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   decodeRooms.close();
+  ucxRooms.close();
   prefillRooms.close();
   await closeRooms();
   closeRaw();
+  ucx.close();
 });
 
 let room = 0;
@@ -79,13 +104,13 @@ function loadOf(pageBytes: number): Load {
 }
 
 /** Moves all pages of a prompt from one room to the other. */
-async function byRooms({ pages, bytes, messages }: Load): Promise<void> {
+async function byRooms({ pages, bytes, messages }: Load, decode = decodeRooms): Promise<void> {
   room += 1;
   const pageCount = pages * messages;
   const prompt = { tokens: Array(8).fill(1), pageSize: PAGE_SIZE, pageCount };
   const [from, to] = [
     prefillRooms.open(String(room)),
-    decodeRooms.open({ host: "127.0.0.1", room: String(room) }, false),
+    decode.open({ host: "127.0.0.1", room: String(room) }, false),
   ];
   const send = async () => {
     const first = await from.begin(prompt);
@@ -153,6 +178,29 @@ function byRawSocket(load: Load): Promise<void> {
   });
 }
 
+/** Moves the same bytes by UCX, as many messages at once. */
+async function byRawUcx({ bytes, messages }: Load): Promise<void> {
+  const tag = { low: 1, high: 2 };
+  const { peer, connected } = ucx.connect(ucx.address);
+  await connected;
+  const send = async () => {
+    const sent: Promise<unknown>[] = [];
+    for (let i = 0; i < messages; i++) {
+      if (i >= MAX_FRAMES_AHEAD) await sent[i - MAX_FRAMES_AHEAD];
+      sent.push(ucx.send(peer, tag, [bytes]));
+    }
+    await Promise.all(sent);
+  };
+  const take = async () => {
+    for (let i = 0; i < messages; i++) {
+      const message = await ucx.receive(tag, bytes.length);
+      expect(message.at(-1)).toBe(7);
+    }
+  };
+  await Promise.all([send(), take()]);
+  ucx.disconnect(peer);
+}
+
 interface Cost {
   readonly seconds: number;
   readonly cpuSeconds: number;
@@ -172,7 +220,12 @@ const least = (one: Cost | undefined, other: Cost): Cost => ({
 });
 
 test("pages of several sizes", { timeout: 600_000 }, async () => {
-  const ways = { rooms: byRooms, "raw socket": byRawSocket };
+  const ways = {
+    "rooms by WebSocket": byRooms,
+    "raw socket": byRawSocket,
+    "rooms by UCX": (load: Load) => byRooms(load, ucxRooms),
+    "raw UCX": byRawUcx,
+  };
   const rows: string[][] = [];
   for (const pageBytes of PAGE_BYTES) {
     const load = loadOf(pageBytes);
@@ -184,8 +237,9 @@ test("pages of several sizes", { timeout: 600_000 }, async () => {
         if (round > 0) costs.set(name, least(costs.get(name), cost));
       }
     }
-    const raw = costs.get("raw socket")!;
+    const rawOf = (name: string) => costs.get(name.endsWith("UCX") ? "raw UCX" : "raw socket")!;
     for (const [name, { seconds, cpuSeconds }] of costs) {
+      const raw = rawOf(name);
       rows.push([
         ...[name, `${pageBytes / 1024} KiB`],
         ((load.pages * load.messages) / seconds).toFixed(0),

@@ -5,8 +5,11 @@
  * @module
  */
 
+/** Bytes of a message, in pieces that need not be put together: a channel may cut them elsewhere. */
+export type MessagePieces = readonly Uint8Array<ArrayBuffer>[];
+
 /** Text is control, bytes are pages. */
-export type ChannelMessage = string | Uint8Array<ArrayBuffer>;
+export type ChannelMessage = string | Uint8Array<ArrayBuffer> | MessagePieces;
 
 export interface ChannelEvents {
   onMessage(message: ChannelMessage): void;

@@ -271,7 +271,7 @@ class Link {
     }
   }
 
-  #takePages(frame: Uint8Array<ArrayBuffer>): void {
+  #takePages(frame: Exclude<ChannelMessage, string>): void {
     if (!this.isReady) throw new TypeError("pages have come before the servers know each other");
     const { lease, ...run } = decodeFrame(frame);
     // Of a room that is over: they were on their way.

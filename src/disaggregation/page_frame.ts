@@ -12,6 +12,7 @@
  * @module
  */
 import { TransferError } from "../errors.ts";
+import type { MessagePieces } from "./channel.ts";
 
 export interface PageFrame {
   readonly lease: number;
@@ -22,23 +23,39 @@ export interface PageFrame {
 
 export const FRAME_HEADER_BYTES = 16;
 
-export function encodeFrame({ lease, first, count, bytes }: PageFrame): Uint8Array<ArrayBuffer> {
-  const frame = new Uint8Array(FRAME_HEADER_BYTES + bytes.length);
-  const view = new DataView(frame.buffer);
+/** The pages themselves are not copied. */
+export function encodeFrame({ lease, first, count, bytes }: PageFrame): MessagePieces {
+  const header = new Uint8Array(FRAME_HEADER_BYTES);
+  const view = new DataView(header.buffer);
   [lease, first, count].forEach((word, i) => {
     view.setUint32(4 * i, word, true);
   });
-  frame.set(bytes, FRAME_HEADER_BYTES);
-  return frame;
+  return [header, bytes];
 }
 
 /** @throws {TransferError} when it is too short to say what it is. */
-export function decodeFrame(frame: Uint8Array<ArrayBuffer>): PageFrame {
+export function decodeFrame(message: Uint8Array<ArrayBuffer> | MessagePieces): PageFrame {
+  if (message instanceof Uint8Array) return frameOf(message, message.subarray(FRAME_HEADER_BYTES));
+  const [header, bytes] = message;
+  const isAsSent = message.length === 2 && header!.length === FRAME_HEADER_BYTES;
+  return isAsSent ? frameOf(header!, bytes!) : decodeFrame(joined(message));
+}
+
+function joined(pieces: MessagePieces): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  pieces.reduce((at, piece) => {
+    whole.set(piece, at);
+    return at + piece.length;
+  }, 0);
+  return whole;
+}
+
+/** @param frame Begins with the header. */
+function frameOf(frame: Uint8Array<ArrayBuffer>, bytes: Uint8Array<ArrayBuffer>): PageFrame {
   if (frame.length < FRAME_HEADER_BYTES) {
     throw new TransferError("cache pages", "frame", `they come in ${frame.length} bytes`);
   }
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
   const word = (i: number) => view.getUint32(4 * i, true);
-  const bytes = frame.subarray(FRAME_HEADER_BYTES);
   return { lease: word(0), first: word(1), count: word(2), bytes };
 }

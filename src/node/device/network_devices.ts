@@ -57,7 +57,7 @@ export function ucxDevices(
   const names: string[] = [];
   for (const one of asked.split(",")) {
     const [name = "", port] = one.trim().split(":");
-    const isThere = (folder: string) => /^[\w.-]+$/.test(name) && existsSync(join(folder, name));
+    const isThere = (folder: string) => /^\w[\w.-]*$/.test(name) && existsSync(join(folder, name));
     if (isThere(devices)) names.push(`${name}:${port ?? 1}`);
     else if (port === undefined && isThere(interfaces)) names.push(name);
     else return { names: "", missing: JSON.stringify(one.trim()) };

@@ -26,6 +26,7 @@ export class WebSocketChannel implements Channel {
   /** @param socket That is open, or opens. */
   constructor(socket: WebSocket) {
     this.#socket = socket;
+    socket.binaryType = "fragments";
     socket.on("message", (data, isBinary) => this.#take(messageOf(data, isBinary)));
     socket.on("error", ({ message }) => this.#end(`its connection has failed: ${message}`));
     socket.on("close", (_, reason) => {
@@ -46,7 +47,10 @@ export class WebSocketChannel implements Channel {
       this.#end(`it leaves ${MAX_UNSENT_BYTES} bytes lying`);
       return;
     }
-    this.#socket.send(message);
+    if (typeof message === "string" || message instanceof Uint8Array) this.#socket.send(message);
+    // Fragments of one message, as the other end puts them together where it has to.
+    else
+      for (const [i, piece] of message.entries()) this.#sendPiece(piece, i === message.length - 1);
   }
 
   close(reason: string): void {
@@ -54,6 +58,10 @@ export class WebSocketChannel implements Channel {
     this.#isOver = true;
     this.#socket.close(NORMAL, shortReason(reason));
     setTimeout(() => this.#socket.terminate(), LAST_WORDS).unref();
+  }
+
+  #sendPiece(piece: Uint8Array, fin: boolean): void {
+    this.#socket.send(piece, { binary: true, fin });
   }
 
   #take(message: ChannelMessage): void {
@@ -70,10 +78,12 @@ export class WebSocketChannel implements Channel {
   }
 }
 
+/** Bytes are not copied: whoever takes pages copies what it keeps. */
 function messageOf(data: RawData, isBinary: boolean): ChannelMessage {
-  const bytes = Array.isArray(data) ? Buffer.concat(data) : Buffer.from(data as ArrayBuffer);
-  if (!isBinary) return bytes.toString("utf8");
-  return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length);
+  if (!isBinary) return (data as Buffer).toString("utf8");
+  return (data as Buffer[]).map(
+    ({ buffer, byteOffset, length }) => new Uint8Array(buffer as ArrayBuffer, byteOffset, length),
+  );
 }
 
 /** What a close may say has few bytes, of which none may be half a character. */

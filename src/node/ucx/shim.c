@@ -274,18 +274,20 @@ static void *run(void *unused) {
   return NULL;
 }
 
-static int ask(int kind, uint32_t id, uint32_t peer, uint64_t tag, size_t length, const void *bytes) {
+static struct work *new_work(int kind, uint32_t id, uint64_t tag, size_t length) {
   struct work *work = calloc(1, sizeof *work);
-  if (work == NULL) return NO_MEMORY;
-  *work = (struct work){.kind = kind, .id = id, .peer = peer, .tag = tag, .length = length};
-  if (length > 0) {
-    work->bytes = malloc(length);
-    if (work->bytes == NULL) {
-      free(work);
-      return NO_MEMORY;
-    }
-    if (bytes != NULL) memcpy(work->bytes, bytes, length);
+  if (work == NULL) return NULL;
+  *work = (struct work){.kind = kind, .id = id, .tag = tag, .length = length};
+  if (length > 0 && (work->bytes = malloc(length)) == NULL) {
+    free(work);
+    return NULL;
   }
+  return work;
+}
+
+static int ask(struct work *work, uint32_t peer) {
+  if (work == NULL) return NO_MEMORY;
+  work->peer = peer;
   pthread_mutex_lock(&ucx.lock);
   append(&ucx.asked, work);
   pthread_mutex_unlock(&ucx.lock);
@@ -361,22 +363,31 @@ int wisp_ucx_start(void) {
 }
 
 int wisp_ucx_connect(uint32_t peer, const void *address, int length) {
-  return ask(CONNECT, peer, peer, 0, length, address);
+  struct work *work = new_work(CONNECT, peer, 0, length);
+  if (work != NULL) memcpy(work->bytes, address, length);
+  return ask(work, peer);
 }
 
-int wisp_ucx_send(uint32_t id, uint32_t peer, uint32_t low, uint32_t high, const void *bytes, int length) {
-  return ask(SEND, id, peer, tag_of(low, high), length, bytes);
+/* Room for a message that is sent under this number, once its pieces are put. Returns NULL without memory. */
+void *wisp_ucx_prepare(uint32_t id, uint32_t low, uint32_t high, int length) {
+  return new_work(SEND, id, tag_of(low, high), length);
 }
+
+void wisp_ucx_put(void *message, int at, const void *bytes, int length) {
+  memcpy(((struct work *)message)->bytes + at, bytes, length);
+}
+
+int wisp_ucx_send(void *message, uint32_t peer) { return ask(message, peer); }
 
 int wisp_ucx_receive(uint32_t id, uint32_t low, uint32_t high, int length) {
-  return ask(RECEIVE, id, 0, tag_of(low, high), length, NULL);
+  return ask(new_work(RECEIVE, id, tag_of(low, high), length), 0);
 }
 
-int wisp_ucx_close(uint32_t peer) { return ask(CLOSE, 0, peer, 0, 0, NULL); }
+int wisp_ucx_close(uint32_t peer) { return ask(new_work(CLOSE, 0, 0, 0), peer); }
 
 /* Nothing of this tag is received any more. */
 int wisp_ucx_forget(uint32_t low, uint32_t high) {
-  return ask(FORGET, 0, 0, tag_of(low, high), 0, NULL);
+  return ask(new_work(FORGET, 0, tag_of(low, high), 0), 0);
 }
 
 /*

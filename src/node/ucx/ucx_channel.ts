@@ -14,7 +14,7 @@ import type {
   ChannelMessage,
 } from "../../disaggregation/channel.ts";
 import { MAX_UNSENT_BYTES } from "../disaggregation/web_socket_channel.ts";
-import type { Tag, UcxLibrary } from "./ucx_library.ts";
+import { lengthOf, type Tag, type UcxLibrary } from "./ucx_library.ts";
 
 /** Begins what stands for a message that goes by UCX; no message is like it, which are JSON. */
 const NOTE = "#";
@@ -75,14 +75,15 @@ export class UcxChannel implements Channel {
       return;
     }
     const { peer, tag } = this.#target;
-    const { length } = message;
+    const pieces = message instanceof Uint8Array ? [message] : message;
+    const length = lengthOf(pieces);
     if (this.#unsentBytes + length > MAX_UNSENT_BYTES) {
       this.#fail(`it leaves ${MAX_UNSENT_BYTES} bytes lying`);
       return;
     }
     this.#unsentBytes += length;
     this.#inner.send(`${NOTE}${length}`);
-    this.#options.ucx.send(peer, tag, message).then(
+    this.#options.ucx.send(peer, tag, pieces).then(
       () => {
         this.#unsentBytes -= length;
       },

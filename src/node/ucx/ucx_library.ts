@@ -4,6 +4,7 @@
  * @module
  */
 import { Socket } from "node:net";
+import type { MessagePieces } from "../../disaggregation/channel.ts";
 import { TransferError, UnsupportedError } from "../../errors.ts";
 import { buildUcxShim, UCX_FEATURE } from "./build_ucx_shim.ts";
 import { tameUcx } from "./ucx_variables.ts";
@@ -11,8 +12,9 @@ import { tameUcx } from "./ucx_variables.ts";
 /** Kinds of work that are told when they are done; shim.c has the same. */
 const SEND = 2;
 /** Errors of the shim's own, above those of UCX, which are 0 and less. */
+const NO_MEMORY = 1;
 const ERRORS: Readonly<Record<number, string>> = {
-  1: "there is no memory for it",
+  [NO_MEMORY]: "there is no memory for it",
   2: "its connection is closed",
   3: "it has another length than was told",
 };
@@ -27,7 +29,8 @@ export interface Tag {
 
 type Bytes = Uint8Array<ArrayBuffer>;
 type Settle = (error: Error | undefined, bytes?: Bytes) => void;
-type Callable = (...values: readonly (number | string | Uint8Array | Int32Array)[]) => unknown;
+/** Pointers are values that only the library knows. */
+type Callable = (...values: readonly unknown[]) => unknown;
 
 let opened: UcxLibrary | undefined;
 
@@ -101,12 +104,20 @@ export class UcxLibrary {
     return { peer, connected };
   }
 
-  /** Resolves once the bytes, which may change at once, are on their way or there. */
-  send(peer: number, { low, high }: Tag, bytes: Bytes): Promise<unknown> {
+  /** Resolves once a message, whose pieces may change at once, is on its way or there. */
+  send(peer: number, { low, high }: Tag, pieces: MessagePieces): Promise<unknown> {
     const id = this.#next();
-    return this.#asked(id, "send", () =>
-      this.#functions.send(id, peer, low, high, bytes, bytes.length),
-    );
+    return this.#asked(id, "send", () => {
+      const { prepare, put, send } = this.#functions;
+      const message = prepare(id, low, high, lengthOf(pieces));
+      if (message === null) return NO_MEMORY;
+      let at = 0;
+      for (const piece of pieces) {
+        put(message, at, piece, piece.length);
+        at += piece.length;
+      }
+      return send(message, peer);
+    });
   }
 
   /** The next bytes that come for a tag. @throws {TransferError} when there are not so many. */
@@ -183,6 +194,11 @@ export class UcxLibrary {
   }
 }
 
+/** Bytes of all pieces. */
+export function lengthOf(pieces: MessagePieces): number {
+  return pieces.reduce((sum, { length }) => sum + length, 0);
+}
+
 function problem(what: string, state: string): TransferError {
   return new TransferError("cache pages", "connection", `UCX cannot ${what}: ${state}`);
 }
@@ -195,9 +211,11 @@ function functionsOf(declare: (declaration: string) => Callable) {
     version: declare("str wisp_ucx_version()"),
     start: declare("int wisp_ucx_start()"),
     connect: declare("int wisp_ucx_connect(uint32_t peer, void *address, int length)"),
-    send: declare(
-      "int wisp_ucx_send(uint32_t id, uint32_t peer, uint32_t low, uint32_t high, void *bytes, int length)",
+    prepare: declare(
+      "void *wisp_ucx_prepare(uint32_t id, uint32_t low, uint32_t high, int length)",
     ),
+    put: declare("void wisp_ucx_put(void *message, int at, void *bytes, int length)"),
+    send: declare("int wisp_ucx_send(void *message, uint32_t peer)"),
     receive: declare("int wisp_ucx_receive(uint32_t id, uint32_t low, uint32_t high, int length)"),
     close: declare("int wisp_ucx_close(uint32_t peer)"),
     forget: declare("int wisp_ucx_forget(uint32_t low, uint32_t high)"),

@@ -97,7 +97,7 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
     const { peer, connected } = ucx.connect(given);
     await connected;
     from.send("#10");
-    await ucx.send(peer, { low, high }, bytesOf(4, 0));
+    await ucx.send(peer, { low, high }, [bytesOf(4, 0)]);
     await until(() => expect(closed).toHaveLength(2));
     expect(closed[0]).toContain("it has another length than was told");
     expect(heard).toEqual([]);
@@ -116,7 +116,7 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
   });
 
   test("fail where there is no such connection, and after the end", async () => {
-    const sent = ucx.send(12_345_678, { low: 1, high: 2 }, bytesOf(3, 0));
+    const sent = ucx.send(12_345_678, { low: 1, high: 2 }, [bytesOf(3, 0)]);
     await expect(sent).rejects.toThrow("UCX cannot send: its connection is closed");
     const other = await UcxLibrary.open("lo");
     expect(other).toBe(ucx);
