@@ -56,3 +56,14 @@ export function transferWorkers(env: Environment): number | undefined {
     `Cannot use ${TRANSFER_WORKERS} ${text}: it must be a whole number from 1 to ${MOST_TRANSFER_WORKERS}`,
   );
 }
+
+/**
+ * What the log says of that variable where it changes nothing.
+ *
+ * @throws {OptionError} as `transferWorkers`.
+ */
+export function idleTransferWorkers(env: Environment, mode: string): readonly string[] {
+  if (transferWorkers(env) === undefined || mode === "prefill") return [];
+  const why = "prefill servers say how many prompts have pages on their way";
+  return [`${TRANSFER_WORKERS} changes nothing here: ${why}`];
+}

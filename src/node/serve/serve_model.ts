@@ -33,7 +33,7 @@ import {
   describeOptions,
   requireUsableAccess,
 } from "../options/access_options.ts";
-import { transferWorkers } from "../options/engine_variables.ts";
+import { idleTransferWorkers } from "../options/engine_variables.ts";
 import { environmentWarnings } from "../options/environment.ts";
 import { OptionError } from "../options/option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "../options/options.ts";
@@ -67,7 +67,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   requireUsableMedia(options);
   withPreferred(options, (params) => checkSamplingParams(params ?? {}));
   requireUsableDisaggregation(options);
-  transferWorkers(process.env);
+  const idleVariables = idleTransferWorkers(process.env, options.disaggregationMode);
   await requireFreeAddress(options);
   if (options.disaggregationMode === "prefill") {
     await requireFreeAddress({ host: "127.0.0.1", port: options.disaggregationBootstrapPort });
@@ -78,6 +78,7 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
     ...idleGroupOptions(options, startsProcesses),
     ...idleReplicaOptions(options),
     ...idleGroupsOptions(options),
+    ...idleVariables,
   ];
   for (const line of idle) log.line("info", line);
   for (const warning of environmentWarnings(process.env, startsProcesses)) {
