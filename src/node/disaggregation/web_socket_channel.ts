@@ -78,7 +78,7 @@ export class WebSocketChannel implements Channel {
   }
 }
 
-/** Bytes are not copied: whoever takes pages copies what it keeps. */
+/** Bytes are not copied: the page codec copies what it keeps. */
 function messageOf(data: RawData, isBinary: boolean): ChannelMessage {
   if (!isBinary) return (data as Buffer).toString("utf8");
   return (data as Buffer[]).map(

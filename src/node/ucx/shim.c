@@ -100,7 +100,7 @@ static void drain(int fd) {
 
 static void tell(struct work *work, int status) {
   work->status = status;
-  /* Nobody asks for what was sent. */
+  /* A caller does not ask for what was sent. */
   if (work->kind == SEND) {
     free(work->bytes);
     work->bytes = NULL;
@@ -155,7 +155,7 @@ static void close_peer(struct peer *peer) {
   peer->used = 0;
 }
 
-/* What has come for a tag that nobody waits for any more. */
+/* What has come for a tag that is not waited for any more. */
 static void forget(uint64_t tag) {
   ucp_tag_recv_info_t info;
   ucp_tag_message_h message;
@@ -423,7 +423,7 @@ const char *wisp_ucx_version(void) { return ucp_get_version_string(); }
 /* What a status of UCX means. */
 const char *wisp_ucx_text(int status) { return ucs_status_string((ucs_status_t)status); }
 
-/* Ends the thread and UCX. Whoever reads the descriptor closes it. */
+/* Ends the thread and UCX. The reader of the descriptor closes it. */
 void wisp_ucx_end(void) {
   if (!ucx.open) return;
   pthread_mutex_lock(&ucx.lock);
