@@ -64,6 +64,8 @@ export class UcxLibrary {
     this.#told.on("data", () => this.#fetch());
     // Servers keep their processes alive, and it does not.
     this.#told.unref();
+    // What UCX does when its process ends would be in the way of a thread that goes on.
+    process.once("exit", this.#end);
   }
 
   /**
@@ -143,12 +145,17 @@ export class UcxLibrary {
     this.#users -= 1;
     if (this.#users > 0) return;
     opened = undefined;
-    this.#hasEnded = true;
-    this.#functions.end();
+    process.off("exit", this.#end);
+    this.#end();
     this.#told.destroy();
     for (const settle of this.#waiting.values()) settle(problem("go on", "UCX has ended"));
     this.#waiting.clear();
   }
+
+  readonly #end = (): void => {
+    this.#hasEnded = true;
+    this.#functions.end();
+  };
 
   #next(): number {
     this.#count = (this.#count + 1) % 2 ** 31;
