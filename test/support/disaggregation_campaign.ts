@@ -264,3 +264,41 @@ export async function runSchedule(
     left: [rooms, awaited, frames, decodeRooms.counts.rooms, timers()],
   };
 }
+
+/** Milliseconds: the longest of the deadlines, and the signs of life that may be missing. */
+const MOST_TIME = 11_000;
+
+/** What many schedules have come to. */
+export class CampaignCounts {
+  schedules = 0;
+  /** Requests whose decode server had all pages in the end, and others. */
+  right = 0;
+  failed = 0;
+  /** Schedules in which nothing was disturbed. */
+  calm = 0;
+  /** Milliseconds that the slowest one took, in its own time. */
+  longest = 0;
+  /** What is not as it must be. */
+  readonly failures: string[] = [];
+
+  async run(
+    seed: number,
+    clock: { advance: (ms: number) => Promise<void>; timers: () => number },
+  ): Promise<void> {
+    this.schedules += 1;
+    try {
+      this.#take(await runSchedule(seed, clock));
+    } catch (error) {
+      this.failures.push(`seed ${seed}: ${(error as Error).message}`);
+    }
+  }
+
+  #take({ endings, isCalm, took, left }: ScheduleResult): void {
+    if (left.some((count) => count > 0)) throw new Error(`${left} are left`);
+    if (took >= MOST_TIME) throw new Error(`it took ${took} ms`);
+    if (isCalm && endings.flat().includes("failed")) throw new Error("a calm one has failed");
+    for (const [, decode] of endings) this[decode] += 1;
+    if (isCalm) this.calm += 1;
+    this.longest = Math.max(this.longest, took);
+  }
+}
