@@ -4,7 +4,7 @@
  * @module
  */
 import type { JsonJump } from "../constraint.ts";
-import { InvalidRequestError } from "../errors.ts";
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import type { GenerationRequest, ModelDescription } from "../generation.ts";
 import { newRequestId } from "../generation.ts";
 import type { Constraint } from "../grammar/grammar.ts";
@@ -34,6 +34,11 @@ export interface LocalRequest extends GenerationRequest, PageRoutes {
   readonly signal?: AbortSignal;
   /** Change the request's logits before each draw, in this order. */
   readonly logitProcessors?: readonly LogitProcessor[];
+  /**
+   * Tokens of an answer that was begun elsewhere: it begins with them, as if they had been drawn here.
+   * Not with log-probabilities or processors, of which each needs the step that draws a token.
+   */
+  readonly given?: readonly number[] | undefined;
 }
 
 /** What all sequences of an engine are made with. */
@@ -102,6 +107,26 @@ function requireOneReplica({ dataParallelRank = 0 }: LocalRequest): void {
   );
 }
 
+/** @throws {InvalidRequestError | UnsupportedError} for tokens that no completion begins with. */
+function givenOf(
+  { given = [], logprobs, logitProcessors = [] }: LocalRequest,
+  { vocabularySize, most }: { readonly vocabularySize: number; readonly most: number },
+): readonly number[] {
+  if (given.length === 0) return given;
+  if (logprobs !== undefined || logitProcessors.length > 0) {
+    throw new UnsupportedError("given", "each token has to be drawn by a step");
+  }
+  if (given.length > most) {
+    const state = `they are ${given.length}, and the completion has ${most} at most`;
+    throw new InvalidRequestError(`Cannot begin with given tokens: ${state}`, "given");
+  }
+  const wrong = given.find(
+    (token) => !(Number.isInteger(token) && token >= 0 && token < vocabularySize),
+  );
+  if (wrong === undefined) return given;
+  throw new InvalidRequestError(`Cannot begin with given tokens: ${wrong} is no token`, "given");
+}
+
 interface SequenceParts extends SequenceContext {
   readonly sampling: Sampling;
   readonly priority: number;
@@ -134,6 +159,7 @@ function createSequence(
     embeddings,
     sampling,
     maxNewTokens,
+    given: givenOf(request, { vocabularySize, most: asked }),
     storedLength: requireStorable(request, {
       promptLength: prompt.length,
       isLasting: embeddings === undefined || embeddings.lasting !== undefined,
@@ -162,13 +188,10 @@ function createSequence(
     thinkingLimit: thinkingLimitOf(request, { ...text, vocabularySize }),
     logitProcessors: request.logitProcessors,
     drafts: drafting && {
+      ...drafting,
       drafter: drafting.createDrafter(),
-      most: drafting.most,
-      told: drafting.told,
       vocabularySize,
       endTokens: sampling.ignoreEos ? new Set() : text.eosTokenIds,
-      decide: drafting.decide,
-      treeDepth: drafting.treeDepth,
     },
     eosTokenIds: text.eosTokenIds,
     detokenizer: new ProfiledDetokenizer(vocabulary, sampling, context.profiler),

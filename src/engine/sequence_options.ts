@@ -40,6 +40,8 @@ export interface SequenceOptions {
   readonly drafts?: DraftOptions | undefined;
   /** Tokens at its prompt's beginning that are to be stored. Default 0. */
   readonly storedLength?: number | undefined;
+  /** Tokens that its completion begins with; they are not drawn. Default none. */
+  readonly given?: readonly number[] | undefined;
   /** Takes each chunk as it comes. */
   readonly onChunk: (chunk: GenerationChunk) => void;
   /** Takes the error that ended the sequence instead of a last chunk. */

@@ -206,7 +206,13 @@ export class Sequence {
       compilation: this.grammar?.compilation,
       logprobBytes: this.logprobs?.byteLength,
     });
-    this.#follow([]);
+    this.#follow(this.#takeGiven());
+  }
+
+  /** Takes what its completion begins with, as far as that does not end it. */
+  #takeGiven(): readonly number[] {
+    for (const token of this.#options.given ?? []) if (this.finish === null) this.#take(token);
+    return this.tokens.slice(this.promptLength);
   }
 
   /** Seconds since a step has first computed rows of it. */
