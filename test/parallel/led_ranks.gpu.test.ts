@@ -228,15 +228,16 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
     await engine.close();
   });
 
-  test.each([
-    ["tensorParallelSize", { tensorParallelSize: 2 }],
-  ])("%s is refused", async (field, options) => {
-    const [first] = localGroup(2);
-    const leading = ledRanks({ communicator: first!, format: FORMAT });
-    const given = { ...GIVEN, device, ...leading.options, ...(options as Partial<LoadOptions>) };
-    const load = Engine.load(folderSource(EMBEDDED_MODEL), given);
-    await expect(load).rejects.toMatchObject({ code: "unsupported", field });
-  });
+  test.each([["tensorParallelSize", { tensorParallelSize: 2 }]])(
+    "%s is refused",
+    async (field, options) => {
+      const [first] = localGroup(2);
+      const leading = ledRanks({ communicator: first!, format: FORMAT });
+      const given = { ...GIVEN, device, ...leading.options, ...(options as Partial<LoadOptions>) };
+      const load = Engine.load(folderSource(EMBEDDED_MODEL), given);
+      await expect(load).rejects.toMatchObject({ code: "unsupported", field });
+    },
+  );
 });
 
 /** A factory of devices, the newest of which a test may lose. */

@@ -111,7 +111,7 @@ class Follower {
         const order = await (watch?.timer.exchange("an order", receive) ?? receive());
         if (order.type === "end") break;
         if (order.type === "step") await this.#step(order);
-      else if (order.type === "move experts") await this.#moveExperts(order);
+        else if (order.type === "move experts") await this.#moveExperts(order);
         else if (order.type === "begin times") {
           await this.#times.begin(this.#part.loaded.device, order.wanted);
         } else if (order.type === "end times") await this.#endTimes();

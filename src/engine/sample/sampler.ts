@@ -85,11 +85,9 @@ export class Sampler {
     const toss = this.#coins?.bind(recorder, { ...shape, draws: this.draws });
     plan.group("sampling");
     this.#adjustments.compile(plan);
-    plan.exchange(
-      "logit processors",
-      () => this.#runProcessors(recorder),
-      { needed: () => this.#processed },
-    );
+    plan.exchange("logit processors", () => this.#runProcessors(recorder), {
+      needed: () => this.#processed,
+    });
     plan.addVarying(({ onlyBest }) => {
       if (onlyBest) return;
       if (this.#choice === "best") best(this.#rows.length);

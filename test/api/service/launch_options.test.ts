@@ -1,10 +1,6 @@
 /** Specification 4.3 and 4.4: options of the launcher, with the values that are shown for them. */
 import { describe, expect, test } from "vitest";
-import {
-  formatOptions,
-  OptionError,
-  parseOptions,
-} from "../../../src/node/options/option_parser.ts";
+import { formatOptions, parseOptions } from "../../../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS, type LaunchOptions } from "../../../src/node/options/options.ts";
 
 const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
