@@ -13,8 +13,9 @@ import { frontEnds } from "../../src/grammar/constraints/backends.ts";
 import { Positions } from "../../src/grammar/distinct/positions.ts";
 import { type CompiledGrammar, GrammarCompiler } from "../../src/grammar/grammar.ts";
 import { GrammarError } from "../../src/grammar/grammar_error.ts";
-import { EvenSubtrees } from "../../src/grammar/masks/even_subtrees.ts";
 import { GrammarVocabulary } from "../../src/grammar/masks/grammar_vocabulary.ts";
+import { TextRegions } from "../../src/grammar/masks/text_regions.ts";
+import { TrieWalk } from "../../src/grammar/masks/trie_walk.ts";
 import type { GrammarMatcher } from "../../src/grammar/matcher.ts";
 import { skipNote } from "../../test/text/shared_data.ts";
 import { type SizedTokenizer, sampleTokenizers } from "../support/grammar_samples.ts";
@@ -23,14 +24,14 @@ import { table } from "../support/table.ts";
 
 const ROUNDS = 3;
 const SHOWN = 50;
-const NAMES = ["ms", "schema", "tokens before it", "state", "threads", "nodes", "whole subtrees"];
+const NAMES = ["ms", "schema", "tokens before it", "state", "threads", "walks", "regions"];
 const MORE_NAMES = ["edges", "steps of lists", "searches", "new MB", "compile ms"];
 
 /** Calls while a mask is made. */
 interface Counts {
-  /** Nodes of tries that were visited, and those whose subtrees were taken whole. */
-  nodes: number;
-  even: number;
+  /** Walks over a vocabulary or a part of it, and parts of them that were taken as text of one kind. */
+  walks: number;
+  regions: number;
   /** Edges of configurations that were not known. */
   edges: number;
   /** Bytes followed where items must differ, and searches for the rest of an item. */
@@ -49,27 +50,32 @@ interface SlowMask {
 let counts: Counts = noCounts();
 
 function noCounts(): Counts {
-  return { nodes: 0, even: 0, edges: 0, steps: 0, searches: 0 };
+  return { walks: 0, regions: 0, edges: 0, steps: 0, searches: 0 };
 }
 
 /** Counts calls of the parts that make masks until it is told to stop. */
 function countCalls(): () => void {
-  const [even, configurations, positions] = [
-    EvenSubtrees.prototype,
+  const [walk, regions, configurations, positions] = [
+    TrieWalk.prototype,
+    TextRegions.prototype,
     Configurations.prototype,
     Positions.prototype,
   ];
   const before = {
-    takes: even.takes,
+    follow: walk.follow,
+    of: regions.of,
     edge: configurations.step,
     step: positions.step,
     canDiffer: positions.canDiffer,
   };
-  even.takes = function (...given) {
-    const taken = before.takes.apply(this, given);
-    counts.nodes += 1;
-    if (taken) counts.even += 1;
-    return taken;
+  walk.follow = function (...given) {
+    counts.walks += 1;
+    return before.follow.apply(this, given);
+  };
+  regions.of = function (...given) {
+    const region = before.of.apply(this, given);
+    if (region !== undefined) counts.regions += 1;
+    return region;
   };
   configurations.step = function (...given) {
     if (given[0].next(given[1]) === undefined) counts.edges += 1;
@@ -84,7 +90,8 @@ function countCalls(): () => void {
     return before.canDiffer.apply(this, given);
   };
   return () => {
-    even.takes = before.takes;
+    walk.follow = before.follow;
+    regions.of = before.of;
     configurations.step = before.edge;
     positions.step = before.step;
     positions.canDiffer = before.canDiffer;
@@ -160,14 +167,14 @@ class Walker {
     counts = noCounts();
     this.walk(grammar, sample, ({ text, token, matcher }) => {
       const found = slow.find((one) => one.text === text && one.token === token);
-      const { nodes, even, edges, steps, searches } = counts;
+      const { walks, regions, edges, steps, searches } = counts;
       if (found !== undefined) {
         const before = this.sized.tokenizer.decode(texts[text]!.slice(0, token));
         const threads = (matcher.place as { threads: readonly unknown[] }).threads.length;
         rows.push([
           ...[found.ms.toFixed(1), sample.name.slice(0, 40), before.slice(-24)],
           ...[stateOf(before), `${threads}`],
-          ...[nodes, even, edges, steps, searches].map(String),
+          ...[walks, regions, edges, steps, searches].map(String),
           ...[((grammar.bytes - bytes) / 2 ** 20).toFixed(1), found.compile.toFixed(0)],
         ]);
       }

@@ -19,11 +19,27 @@ export function byteGroups(
 ): ByteGroups {
   // Splits may be many more than classes: there are as many as edges.
   const groupOf = new Uint32Array(classes.length);
-  /** For each group the one that it was before the last edge; those of one edge follow each other. */
-  const before = [0];
+  /** For each group what the last edge that split it made of it, and which edge that was. */
+  const madeOf = [0];
+  const madeBy = [0];
+  /** A second edge by the same bytes tells none of them apart. */
+  const seen = new Set<number>();
   for (const edges of edgesOfNodes) {
     for (let i = 0; i < edges.length; i += 2) {
-      split(groupOf, before, [classOf[edges[i]! >>> 8]!, classOf[edges[i]! & 0xff]!]);
+      const range = edges[i]!;
+      if (seen.has(range)) continue;
+      seen.add(range);
+      // Classes of an edge that were alike so far stay alike.
+      const last = classOf[range & 0xff]!;
+      for (let byteClass = classOf[range >>> 8]!; byteClass <= last; byteClass++) {
+        const group = groupOf[byteClass]!;
+        if (madeBy[group] !== seen.size) {
+          madeBy[group] = seen.size;
+          madeOf[group] = madeOf.push(0) - 1;
+          madeBy.push(0);
+        }
+        groupOf[byteClass] = madeOf[group]!;
+      }
     }
   }
   // Groups that were split up to the last class are numbers without classes.
@@ -34,20 +50,4 @@ export function byteGroups(
     groupOf[byteClass] = number;
   });
   return { groupOf: Uint16Array.from(groupOf), size: numbers.size };
-}
-
-/** Classes of an edge that were alike so far stay alike. */
-function split(
-  groupOf: Uint32Array,
-  before: number[],
-  [first, last]: readonly [number, number],
-): void {
-  const begin = before.length;
-  for (let byteClass = first; byteClass <= last; byteClass++) {
-    const group = groupOf[byteClass]!;
-    let number = begin;
-    while (number < before.length && before[number] !== group) number += 1;
-    if (number === before.length) before.push(group);
-    groupOf[byteClass] = number;
-  }
 }

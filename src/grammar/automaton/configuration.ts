@@ -17,8 +17,9 @@ export class Configuration {
   readonly nexts: (Configuration | null | undefined)[] = [];
   /** Deepest stack, with what it needs to get out, that was looked at on the way here. */
   reach: number;
-  /** What those who follow characters from here have found out. */
-  fan: object | undefined;
+  /** Which walk over a vocabulary met it last, and as which number. */
+  walk = 0;
+  place = 0;
 
   constructor(
     threads: readonly Thread[],

@@ -26,6 +26,18 @@ const MAX_VIEWED = 64;
 /** Memory of a view, besides its edges, in entries of lists. */
 const VIEW_ENTRIES = 16;
 
+const NOTHING_ELSE = { silent: [], calls: [], repeats: [], roles: [], returns: false };
+
+function inOrder(edges: readonly number[]): PackedEdges {
+  for (let i = 2; i < edges.length; i += 2) {
+    if (edges[i]! >= edges[i - 2]!) continue;
+    const order = Array.from({ length: edges.length / 2 }, (_, edge) => 2 * edge);
+    order.sort((a, b) => edges[a]! - edges[b]!);
+    return Uint32Array.from(order.flatMap((edge) => [edges[edge]!, edges[edge + 1]!]));
+  }
+  return Uint32Array.from(edges);
+}
+
 export class NodeViews {
   readonly #automaton: ByteAutomaton;
   readonly #views: (NodeView | undefined)[] = [];
@@ -46,25 +58,31 @@ export class NodeViews {
 
   #make(node: number): NodeView {
     const { nodes } = this.#automaton;
+    if (nodes.isPlain(node)) {
+      const edges: number[] = [];
+      nodes.addEdges(node, edges);
+      this.#spend(1);
+      this.entries += VIEW_ENTRIES + edges.length / 2;
+      return { ...NOTHING_ELSE, edges: inOrder(edges) };
+    }
     const reached = new Set([node]);
-    const merged: AutomatonNode[] = [];
+    const merged: Omit<AutomatonNode, "edges">[] = [];
+    const edges: number[] = [];
     const silent: number[] = [];
     for (const other of reached) {
       if (merged.length === MAX_VIEWED) {
         silent.push(other);
         continue;
       }
-      const at = nodes.at(other);
+      const at = nodes.besidesEdges(other);
       merged.push(at);
+      nodes.addEdges(other, edges);
       for (const target of at.silent) reached.add(target);
     }
-    const edges = merged.flatMap((other) => other.edges).sort((a, b) => a.first - b.first);
     this.#spend(merged.length);
-    this.entries += VIEW_ENTRIES + edges.length;
+    this.entries += VIEW_ENTRIES + edges.length / 2;
     return {
-      edges: Uint32Array.from(
-        edges.flatMap(({ first, last, target }) => [256 * first + last, target]),
-      ),
+      edges: inOrder(edges),
       silent,
       calls: merged.flatMap((other) =>
         other.calls.map((call) => ({

@@ -62,8 +62,25 @@ export class PackedNodes {
     return this.#firsts.includes(byte);
   }
 
+  /** Adds the edges of a node to a list: first byte x 256 + last one, and the target. */
+  addEdges(node: number, list: number[]): void {
+    for (let edge = this.#edges[node]!; edge < this.#edges[node + 1]!; edge++) {
+      list.push(256 * this.#firsts[edge]! + this.#lasts[edge]!, this.#targets[edge]!);
+    }
+  }
+
+  /** Whether nothing but edges leads on from a node. */
+  isPlain(node: number): boolean {
+    return (
+      this.#returns[node] === 0 &&
+      this.#calls.isEmpty(node) &&
+      this.#silent.isEmpty(node) &&
+      !this.#repeats.has(node) &&
+      !this.#roles.has(node)
+    );
+  }
+
   at(node: number): AutomatonNode {
-    const calls = this.#calls.at(node);
     return {
       edges: Array.from({ length: this.#edges[node + 1]! - this.#edges[node]! }, (_, i) => {
         const edge = this.#edges[node]! + i;
@@ -73,6 +90,14 @@ export class PackedNodes {
           target: this.#targets[edge]!,
         };
       }),
+      ...this.besidesEdges(node),
+    };
+  }
+
+  /** What leads on from a node without a byte. */
+  besidesEdges(node: number): Omit<AutomatonNode, "edges"> {
+    const calls = this.#calls.at(node);
+    return {
       silent: Array.from(this.#silent.at(node)),
       calls: Array.from({ length: calls.length / 2 }, (_, i) => ({
         start: calls[2 * i]!,
@@ -103,6 +128,10 @@ class PackedLists {
 
   get bytes(): number {
     return this.#values.byteLength + this.#begins.byteLength;
+  }
+
+  isEmpty(index: number): boolean {
+    return this.#begins[index] === this.#begins[index + 1];
   }
 
   at(index: number): Uint32Array {

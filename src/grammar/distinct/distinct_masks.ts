@@ -9,10 +9,11 @@
  */
 
 import type { Configuration } from "../automaton/configurations.ts";
-import { EvenSubtrees } from "../masks/even_subtrees.ts";
 import type { GrammarVocabulary } from "../masks/grammar_vocabulary.ts";
+import { TextRegions, WORTH_A_LOOK } from "../masks/text_regions.ts";
 import type { TokenTrie } from "../masks/token_trie.ts";
 import { SEVERAL } from "../masks/trie_nodes.ts";
+import { DEAD, UNKNOWN, WalkStates } from "../masks/walk_states.ts";
 import type { Position, Positions } from "./positions.ts";
 
 /** What a list or an object begins with, and with it the last bytes of items. */
@@ -32,6 +33,8 @@ interface SignPaths {
   readonly toLists: Uint8Array;
   /** The same of commas. */
   readonly toCommas: Uint8Array;
+  /** The same of what ends plain text. */
+  readonly toBreaks: Uint8Array;
   /** Node above each node, or -1. */
   readonly parents: Int32Array;
 }
@@ -87,34 +90,32 @@ export class DistinctMasks {
     const { configurations } = this.#positions;
     const { classOf } = configurations.automaton;
     const trie = this.#vocabulary.whole;
-    const { toSigns, toLists } = signPaths(trie);
+    const { toSigns, toLists, toBreaks } = signPaths(trie);
     const [isOnPath, before] = isInList ? [toSigns, BEFORE_SIGNS] : [toLists, BEFORE_LISTS];
     const { bytes, depths, ends, size } = trie;
-    const even = new EvenSubtrees({
-      configurations,
-      texts: trie.texts,
-      isMarked: (configuration) => this.#positions.hasSign(configuration),
-    });
-    const path = [start];
+    const states = new WalkStates(configurations);
+    const hasSign = (state: number) => this.#positions.hasSign(states.at(state));
+    const texts = new TextStates(states, { trie, hasSign });
+    const path = new Int32Array(trie.maxDepth + 1);
+    path[0] = states.of(start);
+    const [dead, unknown] = [DEAD, UNKNOWN];
     const found: number[] = [];
     for (let node = 0; node < size; ) {
-      const depth = depths[node]!;
-      const byte = bytes[node]!;
-      const isEven =
-        isInList && even.takes(path[depth - 1]!, node, { lead: byte, mayBeMarked: false });
-      if (isEven) {
+      const here = path[depths[node]! - 1]!;
+      if (isOnPath[node] === 0 || (isInList && toBreaks[node] === 0 && texts.has(here))) {
         node = ends[node]!;
         continue;
       }
-      const next =
-        isOnPath[node] === 1 ? configurations.step(path[depth - 1]!, classOf[byte]!) : null;
-      if (next === null) {
+      const byteClass = classOf[bytes[node]!]!;
+      let next = states.table[here * states.width + byteClass]!;
+      if (next === unknown) next = states.resolve(here, byteClass);
+      if (next === dead) {
         node = ends[node]!;
-      } else if (before.has(byte) && this.#positions.hasSign(next)) {
+      } else if (before.has(bytes[node]!) && hasSign(next)) {
         found.push(node);
         node = ends[node]!;
       } else {
-        path[depth] = next;
+        path[depths[node]!] = next;
         node += 1;
       }
     }
@@ -175,6 +176,30 @@ export class DistinctMasks {
       }
       node += 1;
     }
+  }
+}
+
+/** States from which all plain text leads on without a sign. */
+class TextStates {
+  readonly #regions: TextRegions;
+  readonly #trie: TokenTrie;
+  readonly #known: (boolean | undefined)[] = [];
+
+  constructor(
+    states: WalkStates,
+    { trie, hasSign }: { readonly trie: TokenTrie; readonly hasSign: (state: number) => boolean },
+  ) {
+    this.#trie = trie;
+    this.#regions = new TextRegions(states, hasSign);
+  }
+
+  has(state: number): boolean {
+    const { height } = this.#trie.texts.runs;
+    const known = this.#known[state];
+    if (known !== undefined) return known;
+    const isText = this.#regions.of(state, height, WORTH_A_LOOK)?.isText ?? false;
+    this.#known[state] = isText;
+    return isText;
   }
 }
 
@@ -248,7 +273,7 @@ function pathTo(trie: TokenTrie, node: number): number[] {
 function signPaths(trie: TokenTrie): SignPaths {
   let paths = signPathsOf.get(trie);
   if (paths === undefined) {
-    const { size, bytes, depths } = trie;
+    const { size, bytes, depths, ends } = trie;
     const parents = new Int32Array(size);
     const above: number[] = [];
     for (let node = 0; node < size; node++) {
@@ -266,7 +291,14 @@ function signPaths(trie: TokenTrie): SignPaths {
       return isOnPath;
     };
     const [toSigns, toLists] = [pathsTo(BEFORE_SIGNS), pathsTo(BEFORE_LISTS)];
-    paths = { toSigns, toLists, toCommas: pathsTo(COMMA), parents };
+    const toBreaks = new Uint8Array(size);
+    for (const broken of trie.texts.runs.breaks) {
+      for (let node = broken; node >= 0 && toBreaks[node] === 0; node = parents[node]!)
+        toBreaks[node] = 1;
+    }
+    // What is below a break is no plain text.
+    for (const broken of trie.texts.runs.breaks) toBreaks.fill(1, broken, ends[broken]);
+    paths = { toSigns, toLists, toCommas: pathsTo(COMMA), toBreaks, parents };
     signPathsOf.set(trie, paths);
   }
   return paths;

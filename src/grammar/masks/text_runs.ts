@@ -15,14 +15,15 @@ const DELETE = 0x7f;
 /** Characters on the way to a node that are counted; text ends where there are more. */
 const MOST_CHARACTERS = 254;
 
-/** First bytes of the characters of plain text, those that tell most places apart first. */
-export const TEXT_LEADS: readonly number[] = (() => {
-  const first = Array.from("ex 0_-.", (character) => character.charCodeAt(0));
-  const others = Array.from({ length: 256 }, (_, byte) => byte).filter(
-    (byte) => isTextLead(byte) && !first.includes(byte),
-  );
-  return [...first, ...others];
-})();
+/** In place of the first byte of a character: the node is inside of one. */
+export const CONTINUES = 0x80;
+/** In place of it: what begins is no UTF-8, or more characters than are counted. */
+export const NO_TEXT = 0xff;
+
+/** First bytes of the characters of plain text. */
+export const TEXT_LEADS: readonly number[] = Array.from({ length: 256 }, (_, byte) => byte).filter(
+  isTextLead,
+);
 
 function isTextLead(byte: number): boolean {
   if (byte >= DELETE) return bytesBehind(byte) > 0;
@@ -32,6 +33,9 @@ function isTextLead(byte: number): boolean {
 export class TextRuns {
   /** Nodes that begin what is no character of plain text, in their order. */
   readonly breaks: Int32Array;
+  /** Nodes on the way to each break, one behind the other, and where those of each begin. */
+  readonly ways: Int32Array;
+  readonly wayStarts: Uint32Array;
   /** Characters that begin on the way to each node, itself included. */
   readonly characters: Uint8Array;
   /** Characters of plain text behind each node's own on the longest way through its subtree. */
@@ -40,8 +44,9 @@ export class TextRuns {
   readonly height: number;
   /** Tokens that are plain text from the root on: bit `t % 32` of word `t / 32`. */
   readonly plain: Uint32Array;
+  /** First byte of the character that begins at each node; see `CONTINUES` and `NO_TEXT`. */
+  readonly leads: Uint8Array;
   readonly #lacking: Int8Array;
-  readonly #begins: Uint8Array;
 
   /** @param lacking Bytes that the character of each node still lacks, below 0 where there is none. */
   constructor(trie: TrieNodes, lacking: Int8Array) {
@@ -49,7 +54,7 @@ export class TextRuns {
     this.#lacking = lacking;
     const characters = new Uint8Array(size);
     const isBreak = new Uint8Array(size);
-    this.#begins = new Uint8Array(size);
+    this.leads = new Uint8Array(size).fill(CONTINUES);
     // Of the way to the current node: characters, where the last one began, and what it lacked.
     const counts = new Uint8Array(trie.maxDepth + 1);
     const starts = new Int32Array(trie.maxDepth + 1);
@@ -65,11 +70,17 @@ export class TextRuns {
       starts[depth] = begins ? node : starts[depth - 1]!;
       // What is no UTF-8 within a character ends text in front of that.
       if (before > 0 && lacking[node]! < 0) isBreak[starts[depth]!] = 1;
-      if (begins && lacking[node]! >= 0) this.#begins[node] = 1;
-      if (begins && (!isTextLead(bytes[node]!) || count > MOST_CHARACTERS)) isBreak[node] = 1;
+      if (!begins) continue;
+      const isCounted = lacking[node]! >= 0 && count <= MOST_CHARACTERS;
+      this.leads[node] = isCounted ? bytes[node]! : NO_TEXT;
+      if (!isCounted || !isTextLead(bytes[node]!)) isBreak[node] = 1;
+    }
+    for (let node = 0; node < size; node++) {
+      if (isBreak[node] === 1 && isTextLead(this.leads[node]!)) this.leads[node] = NO_TEXT;
     }
     this.characters = characters;
     this.breaks = Int32Array.from(positions(isBreak));
+    [this.ways, this.wayStarts] = waysTo(this.breaks, trie);
     this.heights = heightsOf(trie, characters, isBreak);
     let height = 0;
     for (let node = 0; node < size; node = ends[node]!) {
@@ -79,18 +90,9 @@ export class TextRuns {
     this.plain = plainTokens(trie, isBreak);
   }
 
-  /** Whether a node begins a character. */
-  begins(node: number): boolean {
-    return this.#begins[node] === 1 && this.characters[node]! <= MOST_CHARACTERS;
-  }
-
   /** Whether plain text may go on behind a node, at which a character is complete. */
   mayGoOn(node: number): boolean {
     return this.#lacking[node] === 0 && this.characters[node]! <= MOST_CHARACTERS;
-  }
-
-  isBreak(node: number): boolean {
-    return this.breaks[this.breakFrom(node)] === node;
   }
 
   /** Index of the first break that is not in front of a node. */
@@ -109,6 +111,22 @@ function positions(flags: Uint8Array): number[] {
   const found: number[] = [];
   for (let i = 0; i < flags.length; i++) if (flags[i] === 1) found.push(i);
   return found;
+}
+
+function waysTo(
+  breaks: Int32Array,
+  { depths, maxDepth }: TrieNodes,
+): [ways: Int32Array, starts: Uint32Array] {
+  const way = new Int32Array(maxDepth + 1);
+  const ways: number[] = [];
+  const starts = [0];
+  let node = 0;
+  for (const broken of breaks) {
+    for (; node <= broken; node++) way[depths[node]!] = node;
+    for (let depth = 1; depth < depths[broken]!; depth++) ways.push(way[depth]!);
+    starts.push(ways.length);
+  }
+  return [Int32Array.from(ways), Uint32Array.from(starts)];
 }
 
 function heightsOf(trie: TrieNodes, characters: Uint8Array, isBreak: Uint8Array): Uint8Array {

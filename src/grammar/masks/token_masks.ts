@@ -17,7 +17,7 @@ import type { Frame, Thread } from "../automaton/frames.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
 import type { CacheEntry, MaskCache } from "./mask_cache.ts";
 import type { TokenTrie } from "./token_trie.ts";
-import { TrieWalk } from "./trie_walk.ts";
+import { TrieWalk, type TrieWalkOptions } from "./trie_walk.ts";
 
 /** Trie nodes behind ways out of a rule that are worth following in what comes behind it. */
 const MAX_NODES_BEHIND = 16_384;
@@ -28,8 +28,8 @@ const MAX_GROUPS = 16;
 
 /** What the threads within one call of a rule allow. */
 interface RuleMask {
-  /** Tokens that are followed to their end within the rule. */
-  readonly words: Uint32Array;
+  /** Tokens that are followed to their end within the rule; undefined when too much is behind. */
+  readonly words: Uint32Array | undefined;
   /** Trie nodes at which the rule may end and the token goes on; undefined when too much is behind. */
   readonly exits: Uint32Array | undefined;
   /** Stack entries that were needed, above the rule's own. */
@@ -140,12 +140,12 @@ export class TokenMasks {
     let rule = innermost;
     for (let i = 0; i < MAX_RULES; i++) {
       const inside = this.#configurations.within(rule, threads);
-      const mask = yield* this.#ruleMask(inside, trie);
       const outside = rule.parent;
+      const mask = yield* this.#ruleMask(inside, { trie, isAll: outside === undefined });
       // What nests too deep from here was not too deep from the bottom.
       if (rule.depth + mask.reach > this.#configurations.maxDepth) return false;
       if (outside === undefined || mask.exits !== undefined) {
-        for (let word = 0; word < words.length; word++) words[word]! |= mask.words[word]!;
+        for (let word = 0; word < words.length; word++) words[word]! |= mask.words![word]!;
         if (outside !== undefined) yield* this.#addExits(rule, mask.exits!, { trie, words });
         return true;
       }
@@ -168,17 +168,22 @@ export class TokenMasks {
     }
   }
 
-  *#ruleMask(inside: Configuration, trie: TokenTrie): Generator<void, RuleMask, void> {
+  /** @param isAll Whether the rule is all of the grammar, whose tokens are of use whatever is behind. */
+  *#ruleMask(
+    inside: Configuration,
+    { trie, isAll }: { readonly trie: TokenTrie; readonly isAll: boolean },
+  ): Generator<void, RuleMask, void> {
     const { rules } = this.#slotsOf(inside);
     const known = this.#cache.use(rules.get(trie));
-    if (known !== undefined) return known;
+    if (known !== undefined && (known.words !== undefined || !isAll)) return known;
     const words = new Uint32Array(this.#vocabulary.words);
-    const walk = this.#walk(trie, words, MAX_NODES_BEHIND);
+    const walk = this.#walk(trie, words, { mostBehind: MAX_NODES_BEHIND, endsBeyond: !isAll });
     yield* walk.follow(inside, { from: 0, to: trie.size, depth: 0 });
-    const { ends, reach } = walk;
+    const { ends, reach, isOver } = walk;
     const exits = ends && Uint32Array.from(ends);
-    const mask = { words, exits, reach };
-    rules.set(trie, this.#cache.add(mask, words.byteLength + (exits?.byteLength ?? 0)));
+    const mask = { words: isOver ? undefined : words, exits, reach };
+    const bytes = (isOver ? 0 : words.byteLength) + (exits?.byteLength ?? 0);
+    rules.set(trie, this.#cache.add(mask, bytes));
     return mask;
   }
 
@@ -190,7 +195,11 @@ export class TokenMasks {
     yield* this.#walk(trie, words).follow(start, { from: 0, to: trie.size, depth: 0 });
   }
 
-  #walk(trie: TokenTrie, words: Uint32Array, mostBehind?: number): TrieWalk {
-    return new TrieWalk({ configurations: this.#configurations, trie, words, mostBehind });
+  #walk(
+    trie: TokenTrie,
+    words: Uint32Array,
+    ends?: Pick<TrieWalkOptions, "mostBehind" | "endsBeyond">,
+  ): TrieWalk {
+    return new TrieWalk({ configurations: this.#configurations, trie, words, ...ends });
   }
 }

@@ -5,10 +5,9 @@
  */
 
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
-import { CharacterFan, FanSearch } from "./character_fan.ts";
-import { EvenSubtrees } from "./even_subtrees.ts";
+import { type Region, TextRegions } from "./text_regions.ts";
 import type { TokenTrie } from "./token_trie.ts";
-import { SEVERAL } from "./trie_nodes.ts";
+import { DEAD, UNKNOWN, WalkStates } from "./walk_states.ts";
 
 export interface TrieWalkOptions {
   readonly configurations: Configurations;
@@ -17,39 +16,50 @@ export interface TrieWalkOptions {
   readonly words: Uint32Array;
   /** Nodes behind ways to end that are worth knowing; where there are more, `ends` is undefined. Default 0. */
   readonly mostBehind?: number | undefined;
+  /** Whether the walk is over where there are more. Default false. */
+  readonly endsBeyond?: boolean | undefined;
 }
 
 /** Nodes, and threads followed for new configurations, between two chances to pause. */
-const PIECE = { nodes: 1024, work: 1024 };
+const PIECE = { nodes: 2048, work: 1024 };
 
-/** Below it, a byte is a character. */
-const FIRST_LONG = 0x80;
+/** Of nodes that are taken as text, one counts in so many as 2 to the power of this. */
+const TEXT_SHIFT = 3;
+
 /** Nodes of the smallest subtrees that are taken as text. */
-const LEAST_NODES = 4;
-
+const LEAST_NODES = 24;
 export class TrieWalk {
   /** Nodes with others below at which a text of the grammar may end, in the order they were met. */
   readonly #ends: number[] = [];
   #left: number;
-  #reach = 0;
+  readonly #endsBeyond: boolean;
   readonly #configurations: Configurations;
   readonly #trie: TokenTrie;
   readonly #words: Uint32Array;
-  /** Configuration behind each byte of the way to the current node, by depth. */
-  readonly #path: Configuration[] = [];
-  readonly #even: EvenSubtrees;
-  readonly #search: FanSearch;
+  readonly #states: WalkStates;
+  /** State behind each byte of the way to the current node, by depth. */
+  readonly #path: Int32Array;
   /** Those that the current node is in, the innermost last. */
   readonly #runs: Run[] = [];
+  readonly #regions: TextRegions;
+  /** The last node that was come by on each depth. */
+  readonly #way: Int32Array;
 
-  constructor({ configurations, trie, words, mostBehind = -1 }: TrieWalkOptions) {
+  constructor(options: TrieWalkOptions) {
+    const { configurations, trie, words, mostBehind = -1, endsBeyond = false } = options;
     this.#configurations = configurations;
     this.#trie = trie;
     this.#words = words;
     this.#left = mostBehind;
-    this.#search = new FanSearch(configurations);
-    const isMarked = ({ accepting }: Configuration) => accepting;
-    this.#even = new EvenSubtrees({ configurations, texts: trie.texts, isMarked });
+    this.#endsBeyond = endsBeyond && mostBehind >= 0;
+    this.#states = new WalkStates(configurations);
+    this.#path = new Int32Array(trie.maxDepth + 1);
+    this.#way = new Int32Array(trie.maxDepth + 1);
+    const states = this.#states;
+    this.#regions = new TextRegions(
+      states,
+      (state) => this.#left >= 0 && states.accepting[state] === 1,
+    );
   }
 
   /** The nodes at which a text may end and the token goes on; undefined when too much is behind. */
@@ -57,9 +67,14 @@ export class TrieWalk {
     return this.#left < 0 ? undefined : this.#ends;
   }
 
+  /** Whether the walk ended early: then only some of the tokens were marked. */
+  get isOver(): boolean {
+    return this.#endsBeyond && this.#left < 0;
+  }
+
   /** Deepest stack of all configurations on the way, or above it. */
   get reach(): number {
-    return Math.max(this.#reach, this.#even.reach, this.#search.reach);
+    return this.#states.reach;
   }
 
   /**
@@ -71,99 +86,92 @@ export class TrieWalk {
     start: Configuration,
     { from, to, depth }: { readonly from: number; readonly to: number; readonly depth: number },
   ): Generator<void, void, void> {
-    this.#path[depth] = start;
+    const state = this.#states.of(start);
+    this.#path[depth] = state;
     this.#runs.length = 0;
-    let node = this.#enter(start, { from, to });
-    while (node < to) {
+    let node = this.#enter(state, { from, to, depth });
+    while (node < to && !this.isOver) {
       node = this.#advance(node, to);
       if (node < to) yield;
     }
   }
 
   /** Goes into the subtree of the node in front of it, or into the whole trie, as a run of text if it can. */
-  #enter(start: Configuration, { from, to }: { from: number; to: number }): number {
+  #enter(start: number, { from, to, depth }: { from: number; to: number; depth: number }): number {
     const { runs } = this.#trie.texts;
     const isWhole = from === 0 && to === this.#trie.size;
     if (!isWhole && !runs.mayGoOn(from - 1)) return from;
-    const most = isWhole ? runs.height : runs.heights[from - 1]!;
-    const chain = this.#chain(start, most);
-    if (chain === undefined) return from;
+    const height = isWhole ? runs.height : runs.heights[from - 1]!;
+    const region = this.#regions.of(start, height, to - from);
+    if (region === undefined) return from;
     const base = isWhole ? 0 : runs.characters[from - 1]!;
-    for (let i = 0; isWhole && i < runs.plain.length; i++) this.#words[i]! |= runs.plain[i]!;
-    return this.#run({ to, chain, base, isMarked: isWhole, next: runs.breakFrom(from) }, from);
+    const run = this.#newRun(region, { from, to, base, depth, height });
+    run.isMarked = isWhole && run.isText;
+    for (let i = 0; run.isMarked && i < runs.plain.length; i++) this.#words[i]! |= runs.plain[i]!;
+    return this.#resume(run);
   }
 
   /** @returns The node to go on with. */
   #advance(from: number, to: number): number {
-    const { bytes, depths, ends, tokens } = this.#trie;
+    const { bytes, depths, ends } = this.#trie;
+    const { runs } = this.#trie.texts;
     const { classOf } = this.#configurations.automaton;
     const path = this.#path;
+    const states = this.#states;
+    const { width } = states;
+    let { table, accepting } = states;
     const leastWork = this.#configurations.workLeft - PIECE.work;
+    const [dead, unknown, knowsEnds] = [DEAD, UNKNOWN, this.#left >= 0];
     let node = from;
+    /** Tokens from here on are allowed, and not marked yet. */
+    let first = node;
+    let resume = this.#resumeFrom;
     for (let left = PIECE.nodes; left > 0; left--) {
-      node = this.#resumeRuns(node);
+      if (node >= resume) {
+        this.#takeTokens(first, node);
+        first = this.#resumeRuns(node);
+        left -= (first - node) >> TEXT_SHIFT;
+        node = first;
+        resume = this.#resumeFrom;
+      }
       if (node >= to) break;
-      const here = path[depths[node]! - 1]!;
-      const lead = bytes[node]!;
-      const behind = this.#takeText(here, node);
-      if (behind !== undefined) {
-        node = behind;
-        continue;
-      }
-      if (this.#even.takes(here, node, { lead, mayBeMarked: this.#left < 0 })) {
-        left -= this.#takeSubtree(node);
-        node = ends[node]!;
-        continue;
-      }
-      const byteClass = classOf[lead]!;
-      let next = here.next(byteClass);
-      if (next === undefined) {
-        next = this.#configurations.step(here, byteClass);
+      const depth = depths[node]!;
+      const here = path[depth - 1]!;
+      const byteClass = classOf[bytes[node]!]!;
+      let next = table[here * width + byteClass]!;
+      if (next === unknown) {
+        next = states.resolve(here, byteClass);
+        ({ table, accepting } = states);
         if (this.#configurations.workLeft < leastWork) left = 0;
       }
-      if (next === null) {
-        node = ends[node]!;
+      const end = ends[node]!;
+      if (next === dead) {
+        if (node > first) this.#takeTokens(first, node);
+        node = end;
+        first = end;
         continue;
       }
-      path[depths[node]!] = next;
-      this.#mark(tokens[node]!);
-      if (next.accepting && this.#left >= 0) this.#end(node, ends[node]! - node - 1);
-      if (next.reach > this.#reach) this.#reach = next.reach;
+      path[depth] = next;
+      if (knowsEnds && accepting[next] === 1) this.#end(node, end - node - 1);
       node += 1;
+      if (end - node < LEAST_NODES || !runs.mayGoOn(node - 1)) continue;
+      const height = runs.heights[node - 1]!;
+      const region = this.#regions.of(next, height, end - node);
+      ({ table, accepting } = states);
+      if (region === undefined) continue;
+      this.#takeTokens(first, node);
+      const base = runs.characters[node - 1]!;
+      first = this.#resume(this.#newRun(region, { from: node, to: end, base, depth, height }));
+      left -= (first - node) >> TEXT_SHIFT;
+      node = first;
+      resume = this.#resumeFrom;
     }
+    this.#takeTokens(first, node);
     return node;
   }
 
-  /**
-   * Takes a subtree that is text up to its breaks.
-   *
-   * @returns The node to go on with, or undefined where it is none.
-   */
-  #takeText(here: Configuration, node: number): number | undefined {
-    const to = this.#trie.ends[node]!;
-    if (to - node < LEAST_NODES) return undefined;
-    const { runs } = this.#trie.texts;
-    const lead = this.#trie.bytes[node]!;
-    if (!runs.begins(node) || (lead >= FIRST_LONG && runs.isBreak(node))) return undefined;
-    const first = CharacterFan.of(here).target(lead, this.#search);
-    if (first === null || (first.accepting && this.#left >= 0)) return undefined;
-    const chain = this.#chain(first, runs.heights[node]!);
-    if (chain === undefined) return undefined;
-    const base = runs.characters[node]!;
-    return this.#run({ to, chain, base, isMarked: false, next: runs.breakFrom(node + 1) }, node);
-  }
-
-  /** The places that characters of plain text lead to one after the other, or undefined where they are several. */
-  #chain(first: Configuration, length: number): readonly Configuration[] | undefined {
-    const chain = [first];
-    for (let here = first; chain.length <= length; ) {
-      const next = CharacterFan.of(here).text(this.#search);
-      if (next === null || (next.accepting && this.#left >= 0)) return undefined;
-      chain.push(next);
-      if (next === here) break;
-      here = next;
-    }
-    return chain;
+  get #resumeFrom(): number {
+    return this.#runs.at(-1)?.resume ?? Number.POSITIVE_INFINITY;
   }
 
   /** @returns The node to go on with, where a run may have gone on to. */
@@ -176,17 +184,23 @@ export class TrieWalk {
     return node;
   }
 
-  /** @returns The node to go on with. */
-  #run(run: Omit<Run, "resume">, from: number): number {
-    const begun = { ...run, resume: from };
-    this.#runs.push(begun);
-    return this.#resume(begun);
+  #newRun(region: Region, { from, to, base, depth, height }: Stretch): Run {
+    const isText = region.isText && region.length >= height;
+    const next = isText ? this.#trie.texts.runs.breakFrom(from) : 0;
+    // Characters are counted up to a limit only.
+    const last = region.length >= height ? Number.POSITIVE_INFINITY : base + region.length;
+    const run = { to, region, depth, base, last, isText, isMarked: false, next, resume: from };
+    this.#runs.push(run);
+    return run;
   }
 
   /** Marks the text up to the next break, which is to be followed, or to the end. */
   #resume(run: Run): number {
-    const { breaks, characters } = this.#trie.texts.runs;
-    const { depths, ends } = this.#trie;
+    return run.isText ? this.#resumeText(run) : this.#resumeRegion(run);
+  }
+
+  #resumeText(run: Run): number {
+    const { breaks, ways, wayStarts } = this.#trie.texts.runs;
     const node = run.resume;
     const broken = breaks[run.next] ?? run.to;
     if (!run.isMarked) this.#takeTokens(node, Math.min(broken, run.to));
@@ -194,11 +208,68 @@ export class TrieWalk {
       this.#runs.pop();
       return run.to;
     }
-    const place = characters[broken]! - 1 - run.base;
-    this.#path[depths[broken]! - 1] = run.chain[Math.min(place, run.chain.length - 1)]!;
-    run.resume = ends[broken]!;
+    if (run.region.states === undefined) {
+      const [from, to] = [wayStarts[run.next]!, wayStarts[run.next + 1]!];
+      for (let i = from; i < to; i++) this.#way[i - from + 1] = ways[i]!;
+    }
+    this.#path[this.#trie.depths[broken]! - 1] = this.#stateBefore(broken, run);
+    run.resume = this.#trie.ends[broken]!;
     while (breaks[run.next]! < run.resume) run.next += 1;
     return broken;
+  }
+
+  #resumeRegion(run: Run): number {
+    const { leads, characters } = this.#trie.texts.runs;
+    const { bytes, depths, ends } = this.#trie;
+    const { classOf } = this.#configurations.automaton;
+    const { width } = this.#states;
+    const { others } = run.region;
+    const { to, last } = run;
+    const way = this.#way;
+    const dead = DEAD;
+    let from = run.resume;
+    for (;;) {
+      let node = from;
+      for (; node < to; node++) {
+        if (others[leads[node]!] === 1 || characters[node]! > last) break;
+        way[depths[node]!] = node;
+      }
+      this.#takeTokens(from, node);
+      if (node >= to) {
+        this.#runs.pop();
+        return to;
+      }
+      const state = this.#stateBefore(node, run);
+      from = ends[node]!;
+      if (this.#states.table[state * width + classOf[bytes[node]!]!] === dead) continue;
+      this.#path[depths[node]! - 1] = state;
+      run.resume = from;
+      return node;
+    }
+  }
+
+  /** The state in front of a node that ends a run. */
+  #stateBefore(node: number, run: Run): number {
+    const { states } = run.region;
+    if (states === undefined) return this.#followWay(node, run);
+    const place = this.#trie.texts.runs.characters[node]! - 1 - run.base;
+    return states[Math.min(place, states.length - 1)]!;
+  }
+
+  /** Follows the bytes on the way to a node from where the run began, or a run within it did. */
+  #followWay(node: number, run: Run): number {
+    const { bytes, depths } = this.#trie;
+    const { classOf } = this.#configurations.automaton;
+    const states = this.#states;
+    const end = depths[node]!;
+    let state = this.#path[run.depth]!;
+    for (let depth = run.depth + 1; depth < end; depth++) {
+      const byteClass = classOf[bytes[this.#way[depth]!]!]!;
+      const next = states.table[state * states.width + byteClass]!;
+      state = next === UNKNOWN ? states.resolve(state, byteClass) : next;
+      this.#path[depth] = state;
+    }
+    return state;
   }
 
   #end(node: number, behind: number): void {
@@ -207,43 +278,39 @@ export class TrieWalk {
     this.#ends.push(node);
   }
 
-  /** @returns Nodes that would have taken as long. */
-  #takeSubtree(node: number): number {
-    return this.#takeTokens(node, this.#trie.ends[node]!) >>> 4;
-  }
-
-  /** @returns How many they are. */
-  #takeTokens(from: number, to: number): number {
+  #takeTokens(from: number, to: number): void {
     const { tokens, before } = this.#trie.texts;
-    const [first, end] = [before[from]!, before[to]!];
+    const end = before[to]!;
     const words = this.#words;
-    for (let i = first; i < end; i++) {
+    for (let i = before[from]!; i < end; i++) {
       const token = tokens[i]!;
       words[token >>> 5]! |= 1 << (token & 31);
-    }
-    return end - first;
-  }
-
-  #mark(token: number): void {
-    if (token >= 0) this.#words[token >>> 5]! |= 1 << (token & 31);
-    else if (token <= SEVERAL) {
-      for (const one of this.#trie.several[SEVERAL - token]!) {
-        this.#words[one >>> 5]! |= 1 << (one & 31);
-      }
     }
   }
 }
 
-/** A part of the trie that is plain text up to its breaks. */
-interface Run {
+/** A part of the trie whose root is reached in a region. */
+interface Stretch {
+  readonly from: number;
   /** First node behind it. */
   readonly to: number;
-  /** Places behind its characters; the last one stands for all that follow. */
-  readonly chain: readonly Configuration[];
-  /** Characters in front of the first place of `chain`. */
+  /** Bytes in front of it. */
+  readonly depth: number;
+  /** Characters in front of it. */
   readonly base: number;
+  /** Characters of plain text on the longest way through it. */
+  readonly height: number;
+}
+
+/** Such a part, which is of the region up to its breaks. */
+interface Run extends Pick<Stretch, "to" | "depth" | "base"> {
+  readonly region: Region;
+  /** Characters up to the end of the region. */
+  readonly last: number;
+  /** Whether it is plain text, whose breaks are known. */
+  readonly isText: boolean;
   /** Whether its tokens are marked. */
-  readonly isMarked: boolean;
+  isMarked: boolean;
   /** Index of a break that is not behind the next one. */
   next: number;
   /** Node to go on from. */

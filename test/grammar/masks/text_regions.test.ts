@@ -1,14 +1,18 @@
-/** Subtrees of the trie that are taken whole: masks are those of tokens followed one by one. */
+/** Parts of the trie that are taken as text: masks are those of tokens followed one by one. */
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
-import { Configurations } from "../../../src/grammar/automaton/configurations.ts";
+import {
+  type Configuration,
+  Configurations,
+} from "../../../src/grammar/automaton/configurations.ts";
 import { parseEbnf } from "../../../src/grammar/ebnf/parse_ebnf.ts";
 import { type Grammar, grammarOf } from "../../../src/grammar/expression.ts";
-import { EvenSubtrees } from "../../../src/grammar/masks/even_subtrees.ts";
 import { MaskCache } from "../../../src/grammar/masks/mask_cache.ts";
+import { TextRegions } from "../../../src/grammar/masks/text_regions.ts";
 import { TokenMasks } from "../../../src/grammar/masks/token_masks.ts";
 import { TokenTrie } from "../../../src/grammar/masks/token_trie.ts";
 import { bytesBehind } from "../../../src/grammar/masks/utf8_bytes.ts";
+import { WalkStates } from "../../../src/grammar/masks/walk_states.ts";
 import { parseRegex } from "../../../src/grammar/regex/parse_regex.ts";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { randomSource } from "../samples/random_grammar.ts";
@@ -136,33 +140,40 @@ test("what an earlier walk has found is not taken beyond the limit of depth", ()
   }
 });
 
-test("a subtree is taken where no token of it fails, and marked places are looked for in it", () => {
-  const trie = TokenTrie.of(
-    ["a", "ab", "aba", "abb", "aé", "b", "ba", "bb1", "bb"].map(
-      (text, i) => [i, encoder.encode(text)] as const,
-    ),
-  );
-  const configurations = new Configurations(compileAutomaton(regex("[^1]*1|[ab]+")));
-  const node = (lead: string) =>
-    [...trie.bytes.keys()].find(
-      (i) => trie.depths[i] === 1 && trie.bytes[i] === lead.charCodeAt(0),
-    )!;
-  const takes = (lead: string, isMarked: boolean) =>
-    new EvenSubtrees({
-      configurations,
-      texts: trie.texts,
-      isMarked: ({ accepting }) => accepting,
-    }).takes(configurations.start, node(lead), { lead: lead.charCodeAt(0), mayBeMarked: isMarked });
-  expect([takes("a", true), takes("a", false)]).toEqual([true, false]);
-  // Behind "b" a text may go on by "1" and by nothing then, which is no even subtree though "bb1" fits.
-  expect(takes("b", true)).toBe(false);
-  const closed = new Configurations(compileAutomaton(regex("[ab]{1,2}")));
-  const even = new EvenSubtrees({
-    configurations: closed,
-    texts: trie.texts,
-    isMarked: () => false,
+/** The region that a place of a grammar is in. */
+function regionOf(grammar: Grammar, text: string, isMarked = (_: Configuration) => false) {
+  const configurations = new Configurations(compileAutomaton(grammar));
+  const states = new WalkStates(configurations);
+  const regions = new TextRegions(states, (state) => isMarked(states.at(state)));
+  const at = configurations.follow(configurations.start, encoder.encode(text))!;
+  const region = regions.of(states.of(at), 20, 100_000);
+  const others = [..."ab1 é"].filter((one) => region?.others[encoder.encode(one)[0]!] === 1);
+  return region && { isText: region.isText, length: region.length, others: others.join("") };
+}
+
+test("regions end where characters lead elsewhere, where a count ends and at marked places", () => {
+  const endless = Number.POSITIVE_INFINITY;
+  const text = { isText: true, length: endless, others: "" };
+  expect(regionOf(schema({ type: "string" }), '"a')).toEqual(text);
+  expect(regionOf(regex("[^1]*1"), "a")).toEqual({ isText: false, length: endless, others: "1" });
+  expect(regionOf(regex("[^1]{12}"), "")).toEqual({ isText: false, length: 12, others: "1" });
+  expect(regionOf(regex("[^1]{2}"), "")).toBeUndefined();
+  expect(regionOf(regex("a|b"), "")).toBeUndefined();
+  const accepting = ({ accepting }: Configuration) => accepting;
+  expect(regionOf(regex("[^1]*"), "", accepting)).toBeUndefined();
+  expect(regionOf(regex("[^1]{6,}"), "", accepting)?.length).toBe(5);
+  // Letters and others lead to two places, from both of which all characters lead on.
+  const words = schema({ type: "string", pattern: "\\w\\W\\w" });
+  expect(regionOf(words, '"a')).toEqual(text);
+});
+
+test("what is looked for in vain is no error of a walk", () => {
+  const configurations = new Configurations(compileAutomaton(regex("[ab]*a[ab]{9}")), {
+    maxThreads: 4,
   });
-  expect(even.takes(closed.start, node("a"), { lead: 97, mayBeMarked: true })).toBe(false);
+  const states = new WalkStates(configurations);
+  const regions = new TextRegions(states, () => false);
+  expect(regions.of(states.of(configurations.start), 20, 100_000)).toBeUndefined();
 });
 
 test("what begins a character, and how many bytes follow", () => {

@@ -1,0 +1,190 @@
+/**
+ * Where tokens need not be followed byte by byte: places from which most characters lead on alike.
+ *
+ * Inside of a string nearly every character leads back to where it was, or on to the one place that
+ * every other one leads to; in words of a pattern each leads to one of a few places, from all of which
+ * each leads on. What is found out is exact: only characters that are no others are taken so.
+ *
+ * @module
+ */
+import { GrammarError } from "../grammar_error.ts";
+import { CharacterSearch } from "./character_search.ts";
+import { findSafeLeads } from "./safe_leads.ts";
+import { TEXT_LEADS } from "./text_runs.ts";
+import { type UsualWay, usualWay } from "./usual_way.ts";
+import type { WalkStates } from "./walk_states.ts";
+
+export interface Region {
+  /**
+   * States that its characters lead to one after the other, the last of which may stand for all that
+   * follow; undefined where they lead to several.
+   */
+  readonly states: readonly number[] | undefined;
+  /** Characters that may be taken so; infinite where there is no last one. */
+  readonly length: number;
+  /** By the first byte of a character: 1 where it is not of the region. */
+  readonly others: Uint8Array;
+  /** Whether all plain text is of it. */
+  readonly isText: boolean;
+}
+
+/** Nodes below a state, all in all, from which on it is worth finding out where most characters lead. */
+export const WORTH_A_LOOK = 512;
+/** The same of finding characters that lead on forever, which takes longer. */
+const WORTH_A_SEARCH = 16_384;
+/** Searches that find nothing, until there is no other one. */
+const MOST_SEARCHES = 3;
+
+/** First bytes of plain text outside of a region that is good enough. */
+const FEW = 8;
+/** Characters of a region that ends somewhere, and states that are looked for. */
+const LEAST_LENGTH = 4;
+const MOST_LENGTH = 32;
+/** The same where some of plain text is not of the region. */
+const MOST_BROKEN = 12;
+
+/** The states one after the other, as far as they were looked for. */
+class Chain implements Region {
+  readonly states: number[];
+  readonly others = new Uint8Array(256);
+  isText = true;
+  /** Whether there is no state behind the last one, or that one leads to itself. */
+  isWhole = false;
+  isEndless = false;
+
+  constructor(first: number) {
+    this.states = [first];
+  }
+
+  get length(): number {
+    return this.isEndless ? Number.POSITIVE_INFINITY : this.states.length - 1;
+  }
+}
+
+/** What is known of a state. */
+interface Known {
+  /** Nodes that were found below it. */
+  nodes: number;
+  /** Null where there is none. */
+  chain: Chain | null | undefined;
+  safe: Region | null | undefined;
+}
+
+/** Of one walk. */
+export class TextRegions {
+  readonly #states: WalkStates;
+  readonly #isMarked: (state: number) => boolean;
+  readonly #known: (Known | undefined)[] = [];
+  readonly #search: CharacterSearch;
+  readonly #usual: (UsualWay | null | undefined)[] = [];
+  #searches = MOST_SEARCHES;
+
+  /** @param isMarked States that have to be come by byte by byte. */
+  constructor(states: WalkStates, isMarked: (state: number) => boolean) {
+    this.#states = states;
+    this.#search = new CharacterSearch(states);
+    this.#isMarked = isMarked;
+  }
+
+  /**
+   * The region that a state is in, if one is known or worth looking for.
+   *
+   * @param height Characters that it has to reach for.
+   * @param nodes Nodes below the state.
+   */
+  of(state: number, height: number, nodes: number): Region | undefined {
+    let known = this.#known[state];
+    if (known === undefined) {
+      const isMarked = this.#isMarked(state) ? null : undefined;
+      known = { nodes: 0, chain: isMarked, safe: isMarked };
+      this.#known[state] = known;
+    }
+    known.nodes += nodes;
+    if (known.nodes < WORTH_A_LOOK) return undefined;
+    const chain = this.#chain(state, height, known);
+    if (known.nodes < WORTH_A_SEARCH || (chain && left(chain) <= FEW)) return chain;
+    if (known.safe === undefined) known.safe = this.#findSafe(state);
+    const { safe } = known;
+    return safe && (chain === undefined || 2 * left(safe) < left(chain)) ? safe : chain;
+  }
+
+  #findSafe(state: number): Region | null {
+    if (this.#searches === 0) return null;
+    const safe = orNone(() => findSafeLeads(state, this.#states, this.#search));
+    if (safe === null || safe.places.some((place) => this.#isMarked(place))) {
+      this.#searches -= 1;
+      return null;
+    }
+    const { others } = safe;
+    const isText = TEXT_LEADS.every((lead) => others[lead] === 0);
+    return { states: undefined, length: Number.POSITIVE_INFINITY, others, isText };
+  }
+
+  #chain(first: number, height: number, known: Known): Chain | undefined {
+    if (known.chain === null) return undefined;
+    known.chain ??= new Chain(first);
+    const { chain } = known;
+    const { states } = chain;
+    const isLong = () => states.length > (chain.isText ? MOST_LENGTH : MOST_BROKEN);
+    while (!chain.isWhole && states.length <= height && !isLong()) {
+      const here = states.at(-1)!;
+      const usual = this.#usualWay(here);
+      const next = usual?.next;
+      if (next === undefined || this.#isMarked(next) || !this.#goesOn(chain, usual!.others)) {
+        chain.isWhole = true;
+      } else if (next === here) {
+        chain.isWhole = true;
+        chain.isEndless = true;
+      } else {
+        states.push(next);
+      }
+    }
+    if (chain.length >= Math.min(height, LEAST_LENGTH)) return chain;
+    known.chain = null;
+    return undefined;
+  }
+
+  #usualWay(state: number): UsualWay | null {
+    let usual = this.#usual[state];
+    if (usual === undefined) {
+      usual = orNone(() => usualWay(state, this.#states, this.#search));
+      this.#usual[state] = usual;
+    }
+    return usual;
+  }
+
+  /** Adds the others of a further state, unless those of the first one are more. */
+  #goesOn(chain: Chain, others: Uint8Array): boolean {
+    const known = chain.others;
+    const isFirst = chain.states.length === 1;
+    let hasNew = false;
+    for (let lead = 0; lead < 256; lead++) {
+      if (others[lead] === known[lead]) continue;
+      if (others[lead] === 0) return false;
+      hasNew = true;
+    }
+    if (!hasNew) return true;
+    // Where a later state has more others, the texts of the first ones would be broken up by them.
+    if (!isFirst) return false;
+    known.set(others);
+    for (let i = 0; chain.isText && i < TEXT_LEADS.length; i++) {
+      if (others[TEXT_LEADS[i]!] === 1) chain.isText = false;
+    }
+    return true;
+  }
+}
+
+/** First bytes of plain text that are not of a region. */
+function left({ others }: Region): number {
+  return TEXT_LEADS.reduce((sum, lead) => sum + others[lead]!, 0);
+}
+
+/** What lies beyond a limit may be where no token leads, so it is no error of the walk. */
+function orNone<T>(find: () => T | null): T | null {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof GrammarError) return null;
+    throw error;
+  }
+}
