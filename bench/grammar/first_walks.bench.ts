@@ -94,31 +94,33 @@ function walks(
   });
 }
 
-test(`first walks${skipNote}`, async () => {
-  console.log(
-    `${cpus()[0]!.model}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`,
-  );
-  for (const [name, samples] of Object.entries(walkedSchemas())) {
-    const rows: string[][] = [];
-    for (const sized of await sampleTokenizers()) {
-      const { vocabulary: tokens, eosTokenId = 0 } = sized.tokenizer;
-      const vocabulary = new GrammarVocabulary(tokens, { endTokens: [eosTokenId ?? 0] });
-      const all = new Measured();
-      for (const sample of samples) all.add(sample, vocabulary, sized);
-      const at = (list: readonly number[], ...shares: readonly number[]) =>
-        shares.map((share) => percentile(list, share).toFixed(2));
-      rows.push([
-        `${sized.name} (${vocabulary.size})`,
-        `${samples.length}`,
-        `${all.refused}`,
-        ...at(all.compile, 0.5, 0.99),
-        `${all.first.length}`,
-        ...at(all.first, 0.5, 0.99, 0.999, 1),
-        ...at(all.ahead, 0.999, 1),
-        ...at(all.later, 0.99),
-        ...at(all.bytes, 0.5, 0.99),
-      ]);
-    }
-    console.log(`${name}\n${table(NAMES, rows)}`);
-  }
-}, 1_800_000);
+const tokenizers = await sampleTokenizers();
+const runs = Object.entries(walkedSchemas()).flatMap(([name, samples]) =>
+  tokenizers.map((sized) => ({ name, samples, sized })),
+);
+
+test.each(runs)(
+  `first walks: $name, $sized.name${skipNote}`,
+  ({ name, samples, sized }) => {
+    const { vocabulary: tokens, eosTokenId = 0 } = sized.tokenizer;
+    const vocabulary = new GrammarVocabulary(tokens, { endTokens: [eosTokenId ?? 0] });
+    const all = new Measured();
+    for (const sample of samples) all.add(sample, vocabulary, sized);
+    const at = (list: readonly number[], ...shares: readonly number[]) =>
+      shares.map((share) => percentile(list, share).toFixed(2));
+    const row = [
+      `${sized.name} (${vocabulary.size})`,
+      `${samples.length}`,
+      `${all.refused}`,
+      ...at(all.compile, 0.5, 0.99),
+      `${all.first.length}`,
+      ...at(all.first, 0.5, 0.99, 0.999, 1),
+      ...at(all.ahead, 0.999, 1),
+      ...at(all.later, 0.99),
+      ...at(all.bytes, 0.5, 0.99),
+    ];
+    const machine = `${cpus()[0]!.model}, Node ${process.versions.node}, load ${loadavg()[0]!.toFixed(1)}`;
+    console.log(`${machine}\n${name}\n${table(NAMES, [row])}`);
+  },
+  1_800_000,
+);
