@@ -14,38 +14,20 @@
  * @module
  */
 import { Acceptance } from "./acceptance.ts";
-import { StepCost, type StepCosts } from "./step_costs.ts";
+import {
+  type Candidate,
+  candidatesOf,
+  DraftHistory,
+  type DraftingSequence,
+} from "./draft_history.ts";
+import { CLEARLY, ExpectedStep } from "./expected_step.ts";
+import type { StepCosts } from "./step_costs.ts";
+import { whoWaits } from "./waiting_drafts.ts";
 
 /** Steps from one probe to the next. */
 const PROBE_EVERY = 50;
 /** How much more than was thought a probe has to find for the next one to follow at once. */
 const SURPRISE = 0.5;
-const NO_COST = new StepCost([]);
-/** What better lengths have to bring at least, as a share. */
-const CLEARLY = 0.02;
-
-/** One sequence, as long as it lives. */
-export class DraftHistory {
-  readonly acceptance: Acceptance;
-  /** What is thought of all sequences of its kind. */
-  readonly general: Acceptance;
-  /** Drafts that its newest step verifies, probes aside; undefined before its first. */
-  length: number | undefined;
-  /** Drafts that its newest probe verifies, until it has ended. */
-  probed: number | undefined;
-
-  constructor(general: Acceptance) {
-    this.general = general;
-    this.acceptance = new Acceptance(general);
-  }
-}
-
-/** A sequence of the next step. */
-export interface DraftingSequence {
-  readonly history: DraftHistory;
-  /** Drafts that it has use for: fewer at its end, none where there are none to verify. */
-  readonly most: number;
-}
 
 export interface DraftLengths {
   /** Drafts to verify: for each sequence, in the order that they were given. */
@@ -53,15 +35,6 @@ export interface DraftLengths {
   /** Drafts to make for the longest of them; the others need no more than their own. */
   readonly made: number;
   readonly isProbe: boolean;
-}
-
-/** A draft that could be verified. */
-interface Candidate {
-  readonly sequence: number;
-  /** From 0. */
-  readonly index: number;
-  /** That it and all before it are accepted. */
-  readonly probability: number;
 }
 
 export class DraftLengthController {
@@ -74,9 +47,15 @@ export class DraftLengthController {
   #surprise = 0;
   /** Those drafts. */
   #probed = 0;
+  readonly #probes: boolean;
 
-  constructor(costs: StepCosts) {
+  /**
+   * @param options `probes`: whether only drafts that are verified tell whether they would be accepted.
+   * Default true.
+   */
+  constructor(costs: StepCosts, { probes = true }: { readonly probes?: boolean } = {}) {
     this.#costs = costs;
+    this.#probes = probes;
   }
 
   /**
@@ -85,7 +64,8 @@ export class DraftLengthController {
    * @param isPartial Whether the draft's cache lacks a part of it: then it is no example of others.
    */
   history(isPartial = false): DraftHistory {
-    return new DraftHistory(isPartial ? this.#partial : this.#general);
+    const general = isPartial ? this.#partial : this.#general;
+    return new DraftHistory(general, { isCautious: !this.#probes });
   }
 
   /**
@@ -135,51 +115,29 @@ export class DraftLengthController {
   }
 
   /**
-   * Whether drafts on the host pay for what they are waited for. Sequences that wait have no row in the
-   * step that the others run ahead in, or nothing runs ahead where all of them wait.
+   * Of sequences with drafts on the host, those that are to wait for them.
    *
    * @param others Sequences that run ahead.
+   * @returns Their numbers.
    */
-  paysWaiting(sequences: readonly DraftingSequence[], others: number): boolean {
-    const { target } = this.#costs;
-    const all = sequences.length + others;
-    const step = new ExpectedStep(this.#costs, all, { plainRows: all, runsAlone: others === 0 });
-    const plain = step.tokensPerMs;
-    const ahead = others > 0 ? { tokens: others, ms: target.of(others) } : { tokens: 0, ms: 0 };
-    return candidatesOf(sequences).some((draft) => {
-      step.add(draft);
-      return (ahead.tokens + step.tokens) / (ahead.ms + step.ms) > plain * (1 + CLEARLY);
-    });
+  whoWaits(sequences: readonly DraftingSequence[], others: number): ReadonlySet<number> {
+    return whoWaits(this.#costs, sequences, others);
   }
 
-  /** Whether it is time to wait for a sequence's drafts that may not pay, to see what becomes of one. */
-  isProbeDue(sequence: DraftingSequence, others: number): boolean {
-    if (!this.#isDue) return false;
-    const all = 1 + others;
-    const step = new ExpectedStep(this.#costs, all, { plainRows: all, runsAlone: others === 0 });
-    return couldPay([sequence], [0], step);
-  }
-
-  /** Takes note that the last probe was one for nothing: the next comes after as many steps as ever. */
-  delayProbe(): void {
-    this.#sinceProbe = 0;
-  }
-
-  /** Takes note of a step without drafts to choose from: it is one more since the last probe. */
-  skip(): void {
-    this.#sinceProbe++;
-  }
-
-  /** What a step has shown of a sequence: so many drafts were verified, and so many accepted. */
-  record(history: DraftHistory, verified: number, accepted: number): void {
+  /**
+   * What a step has shown of a sequence: so many drafts were verified, and so many accepted.
+   *
+   * @param matched Tokens of the match that they went on with; 0 for drafts by a model.
+   */
+  record(history: DraftHistory, verified: number, accepted: number, matched = 0): void {
     if (verified === history.probed) {
       history.probed = undefined;
       this.#surprise +=
         (accepted === verified ? 1 : 0) - history.acceptance.rates(verified).at(-1)!;
       this.#probed++;
     }
-    history.acceptance.add(verified, accepted);
-    history.general.add(verified, accepted);
+    history.acceptance.add(verified, accepted, matched);
+    history.general.add(verified, accepted, matched);
   }
 
   get #isDue(): boolean {
@@ -203,6 +161,7 @@ export class DraftLengthController {
     verified: number[],
     step: ExpectedStep,
   ): boolean {
+    if (!this.#probes) return false;
     this.#sinceProbe++;
     const canTake = sequences.some(({ most }, i) => verified[i]! < most);
     if (!this.#isDue || !canTake || !couldPay(sequences, verified, step)) return false;
@@ -239,19 +198,6 @@ function previousLength({ history, most }: DraftingSequence): number {
   return Math.min(history.length ?? 0, most);
 }
 
-/** The drafts of all sequences, the most probable first; of one sequence, in their order. */
-function candidatesOf(sequences: readonly DraftingSequence[]): Candidate[] {
-  const candidates: Candidate[] = [];
-  sequences.forEach(({ history, most }, sequence) => {
-    let probability = 1;
-    history.acceptance.rates(most).forEach((rate, index) => {
-      probability *= rate;
-      candidates.push({ sequence, index, probability });
-    });
-  });
-  return candidates.sort((a, b) => b.probability - a.probability || a.index - b.index);
-}
-
 function lengthsOf(drafts: readonly Candidate[], sequences: number): number[] {
   const lengths = new Array<number>(sequences).fill(0);
   for (const { sequence } of drafts) lengths[sequence]! += 1;
@@ -272,60 +218,4 @@ function bestOf(candidates: readonly Candidate[], step: ExpectedStep): Best {
     if (tokensPerMs > best.tokensPerMs) best = { count: i + 1, tokensPerMs };
   });
   return best;
-}
-
-/** Tokens and time of a step, as drafts join it. */
-class ExpectedStep {
-  readonly #costs: StepCosts;
-  readonly #sequences: number;
-  readonly #plainRows: number;
-  #drafts = 0;
-  /** Those of drafts. */
-  #tokens = 0;
-  /** Of the sequence that has most: as many are made for each that drafts. */
-  #longest = 0;
-  #drafting = 0;
-
-  /** @param step `runsAlone`: whether nothing runs ahead where there are drafts. */
-  constructor(
-    costs: StepCosts,
-    sequences: number,
-    step: { readonly plainRows: number; readonly runsAlone?: boolean },
-  ) {
-    const { plainRows, runsAlone = false } = step;
-    this.#costs = runsAlone ? costs : { ...costs, waiting: NO_COST };
-    this.#sequences = sequences;
-    this.#plainRows = plainRows;
-  }
-
-  clear(): void {
-    this.#drafts = 0;
-    this.#tokens = 0;
-    this.#longest = 0;
-    this.#drafting = 0;
-  }
-
-  add({ index, probability }: Candidate): void {
-    if (index === 0) this.#drafting++;
-    this.#longest = Math.max(this.#longest, index + 1);
-    this.#drafts++;
-    this.#tokens += probability;
-  }
-
-  get tokens(): number {
-    return this.#sequences + this.#tokens;
-  }
-
-  get ms(): number {
-    const { target, entering, waiting, draft } = this.#costs;
-    const rows = this.#plainRows + this.#drafts;
-    const plain = target.of(rows);
-    if (this.#drafts === 0) return plain;
-    const made = this.#longest * draft.of(this.#drafting);
-    return plain + made + entering.of(rows) + (waiting?.of(rows) ?? 0);
-  }
-
-  get tokensPerMs(): number {
-    return this.tokens / this.ms;
-  }
 }

@@ -33,6 +33,7 @@ export class NgramProposer {
   readonly #matches: MatchWindow;
   readonly #shared: AnswersOfPartition | undefined;
   readonly #index: NgramIndex;
+  #matched = 0;
 
   /**
    * @param shared Answers of other requests that it may draft from. Default: none.
@@ -48,6 +49,11 @@ export class NgramProposer {
   /** Tokens that it was told. */
   get length(): number {
     return this.#index.length;
+  }
+
+  /** Tokens of the match that it proposed from last. */
+  get matched(): number {
+    return this.#matched;
   }
 
   /** Memory that it holds. */
@@ -75,6 +81,7 @@ export class NgramProposer {
     const { length, end } = index.match;
     const newest = (back: number) => index.tokenAt(index.length - 1 - back)!;
     const others = this.#shared?.find(newest, Math.min(index.length, this.#matches.max));
+    this.#matched = Math.max(length, others?.length ?? 0);
     if (others !== undefined && others.length > length) {
       return others.continuation(this.#most(count, others.length));
     }

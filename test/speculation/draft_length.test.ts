@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type DraftHistory, DraftLengthController } from "../../src/speculation/draft_length.ts";
+import type { DraftHistory } from "../../src/speculation/draft_history.ts";
+import { DraftLengthController } from "../../src/speculation/draft_length.ts";
 import { StepCost } from "../../src/speculation/step_costs.ts";
 import { seeded } from "../support/seeded.ts";
 

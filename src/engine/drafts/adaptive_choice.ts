@@ -11,8 +11,6 @@ import type { DraftChoice } from "./draft_choice.ts";
 
 /** @param options `most`: drafts that a step makes for one sequence at most; 0 where it makes none. */
 export function adaptiveChoice(costs: StepCosts, options: AdaptiveModuleOptions): DraftChoice {
-  const controller = new DraftLengthController(costs);
-  return options.most > 0
-    ? new AdaptiveModule(controller, options)
-    : new AdaptiveNgrams(controller);
+  if (options.most > 0) return new AdaptiveModule(new DraftLengthController(costs), options);
+  return new AdaptiveNgrams(new DraftLengthController(costs, { probes: false }));
 }

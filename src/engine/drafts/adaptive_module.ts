@@ -15,7 +15,8 @@
  *
  * @module
  */
-import type { DraftHistory, DraftLengthController } from "../../speculation/draft_length.ts";
+import type { DraftHistory } from "../../speculation/draft_history.ts";
+import type { DraftLengthController } from "../../speculation/draft_length.ts";
 import type { Chunk } from "../schedule/scheduled_step.ts";
 import type { Sequence } from "../schedule/sequence.ts";
 import type { DraftChoice } from "./draft_choice.ts";

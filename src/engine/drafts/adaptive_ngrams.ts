@@ -1,70 +1,59 @@
 /**
  * How many drafts of n-grams are verified, down to none, where the number follows what drafts bring
- * and cost. Drafts that are found do not hold a sequence back unless they pay for that: until then its
- * steps run ahead like those without drafts. A sequence whose drafts do not pay once it has waited has
- * none looked up for a while.
+ * and cost. Drafts that are found hold a sequence back only where it gains by that: else its steps run
+ * ahead like those without drafts.
+ *
+ * Drafts are looked up behind every token, and the next token tells whether the first of them was
+ * right, verified or not. So what drafts would bring is known without a step that tries them.
  *
  * @module
  */
-import type {
-  DraftHistory,
-  DraftingSequence,
-  DraftLengthController,
-} from "../../speculation/draft_length.ts";
+import type { DraftHistory, DraftingSequence } from "../../speculation/draft_history.ts";
+import type { DraftLengthController } from "../../speculation/draft_length.ts";
 import type { Sequence } from "../schedule/sequence.ts";
 import type { DraftChoice } from "./draft_choice.ts";
 import type { DraftWork } from "./draft_work.ts";
 
-/** Times that a sequence gets tokens before drafts of it are looked up again. */
-const RESTING = 32;
-
 const NONE: DraftWork = { steps: 0, enters: false, countOf: () => 0 };
+
+/** What is known of a sequence. */
+interface Known {
+  readonly history: DraftHistory;
+  /** Tokens that it had when drafts were looked up last. */
+  length: number;
+  /** The first of these drafts, until it is known whether it is right. */
+  first: number | undefined;
+  /** Tokens of the match that they go on with. */
+  matched: number;
+}
 
 export class AdaptiveNgrams implements DraftChoice {
   readonly #controller: DraftLengthController;
-  readonly #histories = new WeakMap<Sequence, DraftHistory>();
+  readonly #known = new WeakMap<Sequence, Known>();
 
-  /** A sequence that is waited for though that may not pay, until it is in a step again. */
-  #probe: Sequence | undefined;
-
+  /** @param controller One that needs no probes. */
   constructor(controller: DraftLengthController) {
     this.#controller = controller;
   }
 
   known(running: ReadonlySet<Sequence>): void {
     const drafted: Sequence[] = [];
-    for (const one of running) if (one.pending > 0 && one.drafts.length > 0) drafted.push(one);
-    if (drafted.length === 0) return;
-    const given = drafted.map((one) => this.#drafting(one));
-    if (this.#controller.paysWaiting(given, running.size - drafted.length)) return;
-    if (this.#probe === undefined || !running.has(this.#probe)) {
-      this.#probe = this.#startsProbe(drafted, running.size);
+    for (const one of running) {
+      this.#observe(one);
+      if (one.pending > 0 && one.drafts.length > 0) drafted.push(one);
     }
-    for (const one of drafted) if (one !== this.#probe) one.drafting!.clear();
-  }
-
-  /** The sequence that is waited for to see what drafts are worth now: that with the longest match. */
-  #startsProbe(drafted: readonly Sequence[], running: number): Sequence | undefined {
-    const best = drafted.reduce((one, other) => {
-      return other.drafts.length > one.drafts.length ? other : one;
-    });
-    return this.#controller.isProbeDue(this.#drafting(best), running - 1) ? best : undefined;
+    this.#keepWaiting(drafted, running.size - drafted.length);
   }
 
   limits(sequences: readonly Sequence[]): ReadonlyMap<Sequence, number> {
-    const hasWaited = this.#probe?.pending === 0;
-    if (hasWaited) this.#probe = undefined;
-    const drafted = sequences.filter(({ pending, drafts }) => pending === 0 && drafts.length > 0);
-    if (drafted.length === 0) {
-      this.#controller.skip();
-      return new Map();
-    }
+    const found = sequences.filter(({ pending, drafts }) => pending === 0 && drafts.length > 0);
+    const drafted = this.#keepWaiting(found, sequences.length - found.length);
+    if (drafted.length === 0) return new Map();
     const given = drafted.map((sequence) => this.#drafting(sequence));
     const tokens = sequences.length - drafted.length;
-    const { verified, isProbe } = this.#controller.choose(given, { tokens });
-    if (hasWaited && !isProbe) this.#controller.delayProbe();
+    const { verified } = this.#controller.choose(given, { tokens });
     drafted.forEach((sequence, i) => {
-      if (verified[i] === 0) sequence.drafting!.rest(RESTING);
+      if (verified[i] === 0) sequence.drafting!.clear();
     });
     return new Map(drafted.map((sequence, i) => [sequence, verified[i]!]));
   }
@@ -74,16 +63,47 @@ export class AdaptiveNgrams implements DraftChoice {
   }
 
   verified(sequence: Sequence, verified: number, accepted: number): void {
-    if (verified > 0) this.#controller.record(this.#historyOf(sequence), verified, accepted);
+    if (verified === 0) return;
+    const known = this.#knownOf(sequence);
+    this.#controller.record(known.history, verified, accepted, known.matched);
+    known.first = undefined;
+  }
+
+  /** Takes note of whether the drafts that were found last began with what was drawn, and of new ones. */
+  #observe(sequence: Sequence): void {
+    const { tokens, drafts, drafting } = sequence;
+    const known = this.#knownOf(sequence);
+    if (tokens.length === known.length) return;
+    const { history, first, matched } = known;
+    if (first !== undefined) {
+      this.#controller.record(history, 1, tokens[known.length] === first ? 1 : 0, matched);
+    }
+    known.length = tokens.length;
+    known.first = drafts[0];
+    known.matched = drafting?.matched ?? 0;
+  }
+
+  /** Has those that do not gain by waiting let go of their drafts. */
+  #keepWaiting(drafted: readonly Sequence[], others: number): readonly Sequence[] {
+    if (drafted.length === 0) return drafted;
+    const given = drafted.map((sequence) => this.#drafting(sequence));
+    const waiting = this.#controller.whoWaits(given, others);
+    return drafted.filter((sequence, i) => {
+      if (!waiting.has(i)) sequence.drafting!.clear();
+      return waiting.has(i);
+    });
   }
 
   #drafting(sequence: Sequence): DraftingSequence {
-    return { history: this.#historyOf(sequence), most: sequence.drafts.length };
+    const { history, matched } = this.#knownOf(sequence);
+    return { history, most: sequence.drafts.length, matched };
   }
 
-  #historyOf(sequence: Sequence): DraftHistory {
-    const known = this.#histories.get(sequence) ?? this.#controller.history();
-    this.#histories.set(sequence, known);
-    return known;
+  #knownOf(sequence: Sequence): Known {
+    const known = this.#known.get(sequence);
+    if (known !== undefined) return known;
+    const begun = { history: this.#controller.history(), length: 0, first: undefined, matched: 0 };
+    this.#known.set(sequence, begun);
+    return begun;
   }
 }

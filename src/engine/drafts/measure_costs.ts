@@ -1,9 +1,12 @@
 /**
  * What steps of a loaded model take, by their rows: measured on it while nothing is in its cache.
  *
- * Rows are those of generated tokens with a short context. Steps are submitted as the engine does, one
- * behind the other; of several times the least one counts, as others of the machine's work only add to
- * it. Sizes get larger until they take too long to be measured, and what is beyond them is reckoned.
+ * Rows are those of generated tokens with a short context, each of another token, as experts that rows
+ * share are read once. Steps are submitted as the engine does, one behind the other; of several times the
+ * least one counts, as others of the machine's work only add to it. A size is measured step after step, as
+ * a step of a few rows takes longer behind one of many, and later once more, so that such work does not
+ * meet all of its steps. Sizes get larger until they take too long to be measured, and what is beyond
+ * them is reckoned.
  *
  * @module
  */
@@ -14,17 +17,28 @@ import type { EngineModel } from "../ranks/engine_model.ts";
 
 /** Rows of the steps that are measured. A step of more than the last is hardly ever worth drafts. */
 const SIZES = [1, 2, 4, 16, 64, 256];
+/**
+ * Measured too where steps are short: kernels take rows in blocks of 4, 8 or so, so that one row more
+ * than a block has takes as long as another block.
+ */
+const FINE_SIZES = [5, 8, 9, 12];
+/** What one step of each size up to `SMALL` may take for that. */
+const FINE_MS = 200;
 /** Sizes up to this are measured however long it takes, larger ones for so many milliseconds in all. */
 const SMALL = 16;
 const BUDGET_MS = 300;
-/** Times that a step is measured: so many at least, and at most, and how long that may take. */
-const ROUNDS = { least: 2, most: 6, ms: 80 };
+/** Times that all sizes are measured. */
+const PASSES = 2;
+/** Times that a step is measured in each of them: so many at most, and how long that may take. */
+const ROUNDS = { most: 3, ms: 25 };
+/** Puts rows' tokens far from each other. */
+const TOKEN_STRIDE = 7919;
 /** Steps that are in flight together, where they run ahead. */
 const TOGETHER = 2;
 
 const GREEDY = { temperature: 0, topP: 1, topK: Number.POSITIVE_INFINITY, seed: 0 };
 
-export type MeasuredModel = Pick<EngineModel, "options" | "memoryBudget" | "runner">;
+export type MeasuredModel = Pick<EngineModel, "options" | "memoryBudget" | "definition" | "runner">;
 
 /** What a step does beside its rows. */
 interface Kind {
@@ -50,22 +64,25 @@ export async function measureCosts(model: MeasuredModel): Promise<StepCosts> {
     draftSteps === 0
       ? [PLAIN, { ...PLAIN, isAlone: true }]
       : [PLAIN, { enters: true, steps: 0 }, { enters: true, steps: draftSteps }];
+  const sizes = sizesOf(model);
+  const times = await timesOfSmall(model, sizes, kinds);
+  const begun = performance.now();
+  for (const rows of sizes.filter((size) => size > SMALL)) {
+    if (performance.now() - begun > BUDGET_MS) break;
+    await recordLaunches(model, [rows], kinds);
+    times.push(...(await timesOf(model, [rows], kinds)));
+  }
+  if (draftSteps === 0) return { ...hostCosts(times), entering: NOTHING, draft: NOTHING };
   const target: MeasuredStep[] = [];
-  /** What it takes more that rows enter, or that nothing runs ahead. */
+  /** What it takes more that rows enter. */
   const more: MeasuredStep[] = [];
   const draft: MeasuredStep[] = [];
-  const begun = performance.now();
-  for (const rows of sizesOf(model)) {
-    if (rows > SMALL && performance.now() - begun > BUDGET_MS) break;
-    const [plain, other, drafted = other] = await timesOf(model, rows, kinds);
+  for (const { rows, ms } of times) {
+    const [plain, other, drafted] = ms;
     target.push({ rows, ms: plain! });
     more.push({ rows, ms: atLeast(other! - plain!) });
     const { length } = sequencesOf(model, rows);
     draft.push({ rows: length, ms: atLeast((drafted! - other!) / draftSteps) });
-  }
-  if (draftSteps === 0) {
-    const waiting = new StepCost(more);
-    return { target: new StepCost(target), entering: NOTHING, waiting, draft: NOTHING };
   }
   const of = (points: readonly MeasuredStep[]) => new StepCost(ascending(points));
   return { target: of(target), entering: of(more), draft: of(draft) };
@@ -75,6 +92,22 @@ const NOTHING = new StepCost([]);
 
 /** Measurements scatter: nothing takes less than no time. */
 const atLeast = (ms: number) => Math.max(ms, 1e-3);
+
+/**
+ * Of steps two by two and alone: the host's part of the first one is never hidden, and all of it where
+ * nothing runs ahead.
+ */
+function hostCosts(times: readonly Times[]): Pick<StepCosts, "target" | "waiting"> {
+  const target: MeasuredStep[] = [];
+  const waiting: MeasuredStep[] = [];
+  for (const { rows, ms } of times) {
+    const [together, alone] = ms;
+    const own = Math.max(2 * together! - Math.max(alone!, together!), together! / 2);
+    target.push({ rows, ms: own });
+    waiting.push({ rows, ms: atLeast(alone! - own) });
+  }
+  return { target: new StepCost(target), waiting: new StepCost(waiting) };
+}
 
 /** Of several of one size the first. */
 function ascending(points: readonly MeasuredStep[]): MeasuredStep[] {
@@ -88,28 +121,62 @@ function sizesOf({ options, memoryBudget }: MeasuredModel): readonly number[] {
   return SIZES.filter((rows) => rows === 1 || (fits && rows <= maxGeneratedRows));
 }
 
-/** The least time of a step of each kind, in milliseconds. */
+/** What a step of one size takes, by its kind, in milliseconds. */
+interface Times {
+  readonly rows: number;
+  readonly ms: readonly number[];
+}
+
+async function timesOfSmall(
+  model: MeasuredModel,
+  all: readonly number[],
+  kinds: readonly Kind[],
+): Promise<Times[]> {
+  const small = all.filter((rows) => rows <= SMALL);
+  const begun = performance.now();
+  await recordLaunches(model, small, kinds);
+  const isShort = performance.now() - begun < FINE_MS;
+  const fine = isShort ? FINE_SIZES.filter((rows) => rows < small.at(-1)!) : [];
+  await recordLaunches(model, fine, kinds);
+  const sizes = [...small, ...fine].sort((a, b) => a - b);
+  return timesOf(model, sizes, kinds);
+}
+
+/** The first steps of a size take longer. */
+async function recordLaunches(
+  model: MeasuredModel,
+  sizes: readonly number[],
+  kinds: readonly Kind[],
+): Promise<void> {
+  for (const rows of sizes) for (const kind of kinds) await timeOf(model, rows, kind);
+}
+
+/** The least time of a step of each size and kind. */
 async function timesOf(
   model: MeasuredModel,
-  rows: number,
+  sizes: readonly number[],
   kinds: readonly Kind[],
-): Promise<number[]> {
-  // These record what is launched.
-  for (const kind of kinds) await timeOf(model, rows, kind);
-  const least = kinds.map(() => Number.POSITIVE_INFINITY);
-  const begun = performance.now();
-  for (let round = 0; round < ROUNDS.most; round++) {
-    if (round >= ROUNDS.least && performance.now() - begun > ROUNDS.ms) break;
-    for (const [i, kind] of kinds.entries()) {
-      least[i] = Math.min(least[i]!, await timeOf(model, rows, kind));
+): Promise<Times[]> {
+  const times = sizes.map((rows) => ({ rows, ms: kinds.map(() => Number.POSITIVE_INFINITY) }));
+  for (let pass = 0; pass < PASSES; pass++) {
+    for (const { rows, ms } of times) {
+      const begun = performance.now();
+      for (let round = 0; round < ROUNDS.most; round++) {
+        if (round > 0 && performance.now() - begun > ROUNDS.ms) break;
+        for (const [i, kind] of kinds.entries()) {
+          ms[i] = Math.min(ms[i]!, await timeOf(model, rows, kind));
+        }
+      }
     }
   }
-  return least;
+  return times;
 }
 
 async function timeOf(model: MeasuredModel, rows: number, kind: Kind): Promise<number> {
-  const { runner } = model;
-  const { batch, drafts } = stepOf(sequencesOf(model, rows), kind);
+  const { runner, definition } = model;
+  const { vocabularySize } = definition.shape;
+  const sources = Uint32Array.from({ length: rows }, (_, i) => (i * TOKEN_STRIDE) % vocabularySize);
+  const { batch, drafts } = stepOf(sequencesOf(model, rows), sources, kind);
   const sampled = Array.from(batch.sources, () => ({ sampling: GREEDY, position: 1 }));
   const started = performance.now();
   const submitted = [];
@@ -139,11 +206,11 @@ function sequencesOf({ options }: MeasuredModel, rows: number): BatchSequence[] 
   });
 }
 
-function stepOf(sequences: readonly BatchSequence[], { enters, steps }: Kind) {
-  const { queryStart, queryLength } = sequences.at(-1)!;
-  const rows = queryStart + queryLength;
-  // Any tokens: what is drawn is of no interest.
-  const sources = new Uint32Array(rows);
+function stepOf(
+  sequences: readonly BatchSequence[],
+  sources: Uint32Array<ArrayBuffer>,
+  { enters, steps }: Kind,
+) {
   const logitRows = Uint32Array.from(sources, (_, row) => row);
   const plain: Batch = { sequences, sources, logitRows };
   const batch = enters ? { ...plain, nextSources: sources } : plain;

@@ -21,6 +21,11 @@ export interface Drafter {
   append(tokens: readonly number[]): void;
   /** @returns At most `most` tokens that may follow. */
   propose(most: number): readonly number[];
+  /**
+   * Tokens that agree where it found what it proposed last: the more, the likelier that is right.
+   * Default 0, which says nothing.
+   */
+  readonly matched?: number;
 }
 
 export interface DraftOptions {
@@ -126,8 +131,6 @@ export class SequenceDrafts {
   #figures: SpeculationFigures = NO_FIGURES;
   /** Tokens that the drafter was told. */
   #told = 0;
-  /** Times that it is not asked. */
-  #resting = 0;
   /** Drafts that the step of which the results came last has made to be verified. */
   #wanted = Number.POSITIVE_INFINITY;
 
@@ -143,6 +146,11 @@ export class SequenceDrafts {
   /** Of a tree, the nodes that they follow; else they follow each other. */
   get parents(): readonly number[] | undefined {
     return this.#parents;
+  }
+
+  /** Tokens that agree where drafts come from the text; else 0. */
+  get matched(): number {
+    return this.#options.drafter?.matched ?? 0;
   }
 
   get figures(): SpeculationFigures {
@@ -257,10 +265,6 @@ export class SequenceDrafts {
   #ask(tokens: readonly number[], wanted: number): readonly number[] {
     const { drafter, told } = this.#options;
     if (drafter === undefined) return NONE;
-    if (this.#resting > 0) {
-      this.#resting -= 1;
-      return NONE;
-    }
     const due = Math.min(tokens.length - this.#told, TOLD_AT_ONCE);
     const end = this.#told + (told?.take(due) ?? due);
     drafter.append(tokens.slice(this.#told, end));
@@ -272,12 +276,6 @@ export class SequenceDrafts {
   clear(): void {
     this.#next = NONE;
     this.#parents = undefined;
-  }
-
-  /** Forgets the drafts, and asks for no others the next times. */
-  rest(times: number): void {
-    this.clear();
-    this.#resting = times;
   }
 
   /** Keeps the drafts of these numbers, with each of which all are kept that it is behind. */

@@ -278,13 +278,10 @@ describe("n-grams", () => {
   test("wrong ones are given up, and sequences run ahead as without drafts", () => {
     const steps = new Steps({ costs: costsOf(1) });
     steps.accepts = () => false;
-    const one = steps.add(prompt(1));
-    steps.run(100);
-    const later = steps.run(1000);
-    const drafted = later.filter(({ drafts }) => drafts.size > 0);
-    expect(drafted.length / later.length).toBeLessThanOrEqual(0.02);
-    expect(drafted.length).toBeGreaterThan(3);
-    expect(one.drafts).toEqual([]);
+    steps.add(prompt(1));
+    steps.run(20);
+    // Nothing has to be verified to see that they stay wrong.
+    expect(steps.run(1000).flatMap(verified)).toEqual([]);
     const { scheduler: s } = steps.engine;
     const ahead = [s.schedule()!, s.schedule()!, s.schedule()!];
     expect(ahead.every((step) => step !== undefined && step.drafts.size === 0)).toBe(true);
@@ -296,7 +293,7 @@ describe("n-grams", () => {
     steps.add(prompt(1));
     steps.run(500);
     steps.accepts = () => true;
-    steps.run(600);
+    steps.run(20);
     expect(steps.run(20).map(verified)).toEqual(new Array(20).fill([MOST]));
   });
 
