@@ -40,15 +40,20 @@ export interface Candidate {
   readonly probability: number;
 }
 
-/** The drafts of all sequences, the most probable first; of one sequence, in their order. */
-export function candidatesOf(sequences: readonly DraftingSequence[]): Candidate[] {
+/**
+ * The drafts of all sequences, the most probable first; of one sequence, in their order.
+ *
+ * @param least Without those that are less probable. Default 0.
+ */
+export function candidatesOf(sequences: readonly DraftingSequence[], least = 0): Candidate[] {
   const candidates: Candidate[] = [];
-  sequences.forEach(({ history, most, matched }, sequence) => {
+  for (const [sequence, { history, most, matched }] of sequences.entries()) {
     let probability = 1;
-    history.acceptance.rates(most, matched).forEach((rate, index) => {
+    for (const [index, rate] of history.acceptance.rates(most, matched).entries()) {
       probability *= rate;
+      if (probability < least) break;
       candidates.push({ sequence, index, probability });
-    });
-  });
+    }
+  }
   return candidates.sort((a, b) => b.probability - a.probability || a.index - b.index);
 }

@@ -15,6 +15,8 @@ import type { StepCosts } from "./step_costs.ts";
  * steps is not timed.
  */
 const LEAST_GAIN = 0.05;
+/** Less probable drafts are nowhere worth a row, nor the time to weigh them. */
+const LEAST_PROBABLE = 0.02;
 
 /**
  * Of several sequences with drafts, those that clearly gain if they wait: each of them that would
@@ -49,7 +51,7 @@ function rateWaiting(costs: StepCosts, waiting: readonly DraftingSequence[], all
   const step = new ExpectedStep(costs, all, { plainRows: all, runsAlone: ahead === 0 });
   const msAhead = costs.target.of(ahead);
   let best = 0;
-  for (const draft of candidatesOf(waiting)) {
+  for (const draft of candidatesOf(waiting, LEAST_PROBABLE)) {
     step.add(draft);
     best = Math.max(best, (ahead + step.tokens) / (msAhead + step.ms));
   }

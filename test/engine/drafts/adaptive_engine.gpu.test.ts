@@ -15,7 +15,8 @@ import { GREEDY, ModelSession } from "../../support/engines/model_session.ts";
 const MODULE = { algorithm: "EAGLE", adaptive: "on" } as const;
 /** Of the embedded model, its draft layer not among them. */
 const LAYERS = 5;
-const CHATS = ["What is 12 + 7?", "How are you?", "Tell me a story."];
+const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
+const CHATS = ["What is 12 + 7?", "How are you?", "Tell me a story.", `Repeat after me: ${COPIED}`];
 const cost = (ms: number) => new StepCost([1, 64].map((rows) => ({ rows, ms })));
 /** Right drafts pay, or no draft does. */
 const CHEAP = { target: cost(10), entering: cost(1), draft: cost(0.5) };
@@ -32,7 +33,7 @@ async function answersOf(options: Partial<LoadOptions>) {
 }
 
 async function answersFrom(engine: Engine) {
-  const sampling = { temperature: 0, maxNewTokens: smallestCaseOnly ? 12 : 40, ignoreEos: true };
+  const sampling = { temperature: 0, maxNewTokens: smallestCaseOnly ? 24 : 40, ignoreEos: true };
   const answers: (readonly number[])[] = [];
   for (let round = 0; round < 2; round++) {
     const asked = CHATS.map((content) => complete(engine, { messages: chat(content), sampling }));

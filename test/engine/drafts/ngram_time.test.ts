@@ -165,11 +165,12 @@ const WAVES = 12;
 
 /** Times of several batches, one after another. */
 function compare(costs: StepCosts, batch: number, textOf: (texts: Texts, i: number) => Text) {
+  const waves = Math.max(WAVES / batch, 2);
   const [plain, pinned, adaptive] = [NONE, PINNED, ADAPTIVE].map((setting) => {
     const texts = new Texts();
     const engine = new TimedEngine(costs, setting);
     let ms = 0;
-    for (let wave = 0; wave < WAVES; wave++) {
+    for (let wave = 0; wave < waves; wave++) {
       ms += engine.run(Array.from({ length: batch }, (_, i) => textOf(texts, wave * batch + i)));
     }
     return ms;
