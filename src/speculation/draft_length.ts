@@ -120,8 +120,12 @@ export class DraftLengthController {
    * @param others Sequences that run ahead.
    * @returns Their numbers.
    */
-  whoWaits(sequences: readonly DraftingSequence[], others: number): ReadonlySet<number> {
-    return whoWaits(this.#costs, sequences, others);
+  whoWaits(
+    sequences: readonly DraftingSequence[],
+    others: number,
+    leastGain?: number,
+  ): ReadonlySet<number> {
+    return whoWaits(this.#costs, sequences, others, leastGain);
   }
 
   /**

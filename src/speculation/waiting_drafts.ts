@@ -10,10 +10,6 @@ import { candidatesOf, type DraftingSequence } from "./draft_history.ts";
 import { ExpectedStep } from "./expected_step.ts";
 import type { StepCosts } from "./step_costs.ts";
 
-/**
- * What waiting has to bring each that waits, as a share of its tokens: the host's own work between two
- * steps is not timed.
- */
 const LEAST_GAIN = 0.05;
 /** Less probable drafts are nowhere worth a row, nor the time to weigh them. */
 const LEAST_PROBABLE = 0.02;
@@ -23,19 +19,22 @@ const LEAST_PROBABLE = 0.02;
  * with all others ahead, or all, whichever is better.
  *
  * @param others Sequences without drafts, which run ahead.
+ * @param leastGain What waiting has to bring each, as a share of its tokens. Default: what the host's own
+ * work between two steps may take, which is not timed.
  * @returns Their numbers.
  */
 export function whoWaits(
   costs: StepCosts,
   sequences: readonly DraftingSequence[],
   others: number,
+  leastGain = LEAST_GAIN,
 ): ReadonlySet<number> {
   const all = sequences.length + others;
   const plain = all / costs.target.of(all);
   /** By how much some gain, beyond the least of each. */
   const gainOf = (waiting: readonly DraftingSequence[]) => {
     const gain = rateWaiting(costs, waiting, all) / plain - 1;
-    return gain - (LEAST_GAIN * waiting.length) / all;
+    return gain - (leastGain * waiting.length) / all;
   };
   const numbers = sequences.map((_, i) => i);
   const gaining = numbers.filter((i) => gainOf([sequences[i]!]) > 0);

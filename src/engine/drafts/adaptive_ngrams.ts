@@ -47,7 +47,8 @@ export class AdaptiveNgrams implements DraftChoice {
 
   limits(sequences: readonly Sequence[]): ReadonlyMap<Sequence, number> {
     const found = sequences.filter(({ pending, drafts }) => pending === 0 && drafts.length > 0);
-    const drafted = this.#keepWaiting(found, sequences.length - found.length);
+    // What they have waited for is there: nothing is to be gained by going on without it.
+    const drafted = this.#keepWaiting(found, sequences.length - found.length, 0);
     if (drafted.length === 0) return new Map();
     const given = drafted.map((sequence) => this.#drafting(sequence));
     const tokens = sequences.length - drafted.length;
@@ -84,10 +85,14 @@ export class AdaptiveNgrams implements DraftChoice {
   }
 
   /** Has those that do not gain by waiting let go of their drafts. */
-  #keepWaiting(drafted: readonly Sequence[], others: number): readonly Sequence[] {
+  #keepWaiting(
+    drafted: readonly Sequence[],
+    others: number,
+    leastGain?: number,
+  ): readonly Sequence[] {
     if (drafted.length === 0) return drafted;
     const given = drafted.map((sequence) => this.#drafting(sequence));
-    const waiting = this.#controller.whoWaits(given, others);
+    const waiting = this.#controller.whoWaits(given, others, leastGain);
     return drafted.filter((sequence, i) => {
       if (!waiting.has(i)) sequence.drafting!.clear();
       return waiting.has(i);
