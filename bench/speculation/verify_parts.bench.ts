@@ -44,7 +44,11 @@ const hostTime = () =>
 
 test("a step of 4 rows beside one of 1, by part", async () => {
   console.log(machine());
-  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL), { pageSize: 16 });
+  // Attention over drafted rows has a form that a model that verifies none is not given.
+  const speculation = { algorithm: "NGRAM", numDraftTokens: DRAFTS + 1 } as const;
+  const session = await ModelSession.open(folderSource(EMBEDDED_MODEL), {
+    ...{ pageSize: 16, speculation },
+  });
   const sequence = session.sequence(PROMPT);
   await session.prefill(sequence);
   // Rows of an answer want the experts that drafts of it do.
