@@ -99,8 +99,10 @@ async function compare(
     for (let round = 0; round < ROUNDS.most; round++) {
       const isLate = performance.now() - begun > 1000 * ROUNDS.seconds;
       if (round >= ROUNDS.least && isLate) break;
-      for (const [i, engine] of engines.entries()) {
-        const { seconds, answers } = await answerAll(engine, prompts);
+      // Each is first in turn: none is always behind the same other one.
+      for (let turn = 0; turn < engines.length; turn++) {
+        const i = (turn + round) % engines.length;
+        const { seconds, answers } = await answerAll(engines[i]!, prompts);
         expect(answers, `${settings[i]!.name}, batch ${batch}`).toEqual(want.answers);
         times[i]!.push(seconds);
       }

@@ -1,6 +1,7 @@
 /**
- * Where the time of a step that verifies three drafts goes, beside a step of one row: processor time of
- * its launches by part of the step, each kind of launch without the others, and of whole steps.
+ * Where the time of a step that verifies three drafts goes, beside a step of one row and one that makes
+ * the next three: processor time of its launches by part of the step, each kind of launch without the
+ * others, and of whole steps.
  *
  * @module
  */
@@ -83,6 +84,7 @@ test("a step of 4 rows beside one of 1, by part", async () => {
     drafted.computed = position;
   };
   const whole = await wholeOf([...steps.map((step) => () => step()), makeDrafts]);
+  parts.push(await partsOf(drafting, makeDrafts));
   // The first row has the same token beside others.
   const [one, four] = [await steps[0]!(), await steps[1]!()];
   expect(four[0]).toBe(one[0]);
@@ -97,7 +99,8 @@ test("a step of 4 rows beside one of 1, by part", async () => {
   rows.push(line("all launches", sums), line("whole steps", of("all")));
   rows.push(line("of them the host's thread", of("host")));
   rows.push(line("the host until it is submitted", of("submitted")));
-  console.log(table(["processor time", "1 row", "4 rows", "ratio"], rows));
+  const header = ["processor time", "1 row", "4 rows", "and 3 drafts made", "4 rows by 1"];
+  console.log(table(header, rows));
   const [row, verify, withDrafts] = of("all");
   const made = (withDrafts! - verify!) / row! / DRAFTS;
   console.log(`each of ${DRAFTS} drafts made behind them: ${made.toFixed(2)} of a row's step`);
@@ -111,11 +114,10 @@ function printExperts({ layers, counts }: ExpertCounts): void {
   console.log(`${distinct.toFixed(2)} of ${counts.length / layers.length} experts a layer`);
 }
 
-const line = (name: string, [one, four]: readonly number[]) => [
+const line = (name: string, times: readonly number[]) => [
   name,
-  `${one!.toFixed(0)} us`,
-  `${four!.toFixed(0)} us`,
-  (four! / one!).toFixed(2),
+  ...times.map((time) => `${time.toFixed(0)} us`),
+  (times[1]! / times[0]!).toFixed(2),
 ];
 
 /** What the launches of each part take, without the others. */
