@@ -39,9 +39,9 @@ export function whoWaits(
   const numbers = sequences.map((_, i) => i);
   const gaining = numbers.filter((i) => gainOf([sequences[i]!]) > 0);
   const some = gainOf(gaining.map((i) => sequences[i]!));
-  const everyone = gaining.length < sequences.length ? gainOf(sequences) : 0;
-  if (Math.max(some, everyone) <= 0) return new Set();
-  return new Set(everyone > some ? numbers : gaining);
+  const together = gaining.length < sequences.length ? gainOf(sequences) : 0;
+  if (Math.max(some, together) <= 0) return new Set();
+  return new Set(together > some ? numbers : gaining);
 }
 
 /** Tokens a millisecond of a step with the best drafts of some, and one ahead of it without them. */

@@ -70,7 +70,7 @@ export async function measureCosts(model: MeasuredModel): Promise<StepCosts> {
   for (const rows of sizes.filter((size) => size > SMALL)) {
     if (performance.now() - begun > BUDGET_MS) break;
     await recordLaunches(model, [rows], kinds);
-    times.push(...(await timesOf(model, [rows], kinds)));
+    for (const one of await timesOf(model, [rows], kinds)) times.push(one);
   }
   if (draftSteps === 0) return { ...hostCosts(times), entering: NOTHING, draft: NOTHING };
   const target: MeasuredStep[] = [];
