@@ -119,8 +119,8 @@ const PLANTED: readonly {
     model: "qwen8-bf16",
     texts: [
       {
-        replace: "let w0 = decode(pieces[0], words.x);",
-        with: "if pieces[0].x == words.x { return; } let w0 = decode(pieces[0], words.x);",
+        replace: "let w0 = decode_vector(pieces[0], v, words.x);",
+        with: "if pieces[0].x == words.x { return; } let w0 = decode_vector(pieces[0], v, words.x);",
       },
     ],
     found: /linear\/linear .*branches in its loop/,

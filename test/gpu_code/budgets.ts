@@ -51,42 +51,28 @@ const isOfFour = (constants: PipelineCode["constants"]) =>
 export const AMD_EXCEPTIONS: readonly Exception[] = [
   {
     reason:
-      "four rows an invocation keep 64 registers of sums and as many of decoded weights; with one " +
-      "piece at a time in place of two BF16 has 8 waves, but a third fewer loads under way (8 x 4 for 6 x 8)",
+      "four rows an invocation keep 64 registers of sums; with int4's zero points, products of f16 beside " +
+      "them, or sums that wait in a tree of their own, the compiler has more than 120 before it moves the " +
+      "loads of activations forward, and then takes what six waves leave. Two codes of int4 on the same bits " +
+      "took eight registers less, which was not enough, and an eighth more instructions to decode",
     kernel: OVER_WEIGHTS,
     is: isOfFour,
     allows: { leastWaves: 6 },
   },
   {
     reason: "their activations are put together in workgroup memory, which four workgroups fill",
-    kernel: /^(linear\/merging_linear|cache\/mla_project)$/,
+    kernel: /^cache\/mla_project$/,
     is: isOfFour,
     allows: { leastWaves: 4 },
   },
   {
     reason:
-      "a staged form fills 16 KB of workgroup memory, and sums that wait for their neighbours in the tree " +
-      "take 80 registers: in workgroup memory they would leave room for two workgroups",
+      "sums that wait for their neighbours in the tree take 80 registers of a staged form: in workgroup " +
+      "memory they would leave room for two workgroups, and with two rows an invocation workgroup memory " +
+      "would be read half as often again",
     kernel: OVER_WEIGHTS,
     is: isStaged,
-    allows: { leastWaves: 6, mostSpills: 16 },
-  },
-  {
-    reason:
-      "products in f16 keep pairs beside sums in f32; of int4 eight accesses of the loop are of what " +
-      "spills, which would be none if sums of one segment waited in workgroup memory too, as kernels " +
-      "that put their rows together have none left for",
-    kernel: OVER_WEIGHTS,
-    is: (constants) => isOfFour(constants) && constants.WEIGHT_UP !== undefined,
-    allows: { leastWaves: 4, mostSpills: 24, privateAccesses: 8 },
-  },
-  {
-    reason:
-      "where few invocations share columns out, more of them hold sums, and the sums that wait for their " +
-      "neighbours in the tree have no room in 16 KB of workgroup memory beside the partial ones",
-    kernel: OVER_WEIGHTS,
-    is: (constants) => isOfFour(constants) && constants.LEVELS === 5 && constants.BLOCK_SPLIT === 4,
-    allows: { leastWaves: 4 },
+    allows: { leastWaves: 6 },
   },
   {
     reason:
@@ -125,11 +111,11 @@ export const INTEL_EXCEPTIONS: readonly Exception[] = [
   },
   {
     reason:
-      "two rows have 32 registers of sums and as many of activations; those of experts share no columns " +
-      "out, so that sums wait in registers too; with four rows 360 to 860 were spilled, in the loop too",
+      "two rows have 32 registers of sums and as many of activations; with four rows 360 to 860 were " +
+      "spilled, in the loop too",
     kernel: OVER_WEIGHTS,
     is: (constants) => constants.TOKENS === 2 && !isStaged(constants),
-    allows: { mostSpills: 220 },
+    allows: { mostSpills: 70 },
   },
   {
     reason: "one register of int4 in f16 around its loop",

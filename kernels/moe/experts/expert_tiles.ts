@@ -63,12 +63,12 @@ export function tileForms(
   const { tileSizes: sizes, forms, rowLanes } = options;
   const tiled = launchForms(weights, { rowLanes }, forms);
   const byTile = sizes.map((tokens) => {
-    // Where the tuning has no form of this size, one of fewer rows is shared out the same way.
+    const found = tiled.find((form) => form.tokens === tokens);
+    if (found !== undefined) return found;
+    // Where the tuning has no form of this size, one of fewer rows, with as many invocations for them.
     const smaller = tiled.findLast((form) => form.staged !== true && form.tokens <= tokens)!;
-    return (
-      tiled.find((form) => form.tokens === tokens) ??
-      launchForms(weights, { rowLanes }, [{ ...smaller, tokens }])[0]!
-    );
+    const split = Math.max((smaller.split * smaller.tokens) / tokens, 1);
+    return launchForms(weights, { rowLanes }, [{ ...smaller, tokens, split }])[0]!;
   });
   return { byPair: tiled[0]!, byTile };
 }
