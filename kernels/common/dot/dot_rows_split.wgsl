@@ -65,7 +65,7 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
     }
   }
   workgroupBarrier();
-  return group_partials[row_lane(invocation)];
+  return group_partials[invocation];
 }
 
 // As climb() of dot_rows.wgsl, but sums wait in workgroup memory.
