@@ -52,7 +52,7 @@ let closeRaw: () => void;
 
 beforeAll(async () => {
   const accept = prefillRooms.accept.bind(prefillRooms);
-  const server = await listenForDecode({ host: "127.0.0.1", port: 0, accept });
+  const server = await listenForDecode({ host: "127.0.0.1", port: 0, takesPages: false, accept });
   closeRooms = async () => {
     await server.close();
     await overUcx.close();
@@ -62,7 +62,7 @@ beforeAll(async () => {
   const withUcx = (channel: Channel) =>
     ucx === undefined ? channel : new UcxChannel(channel, { ucx, isRequired: true, maxMessage });
   const overUcx = await listenForDecode({
-    ...{ host: "127.0.0.1", port: 0 },
+    ...{ host: "127.0.0.1", port: 0, takesPages: false },
     accept: (channel) => accept(withUcx(channel)),
   });
   const roomsAt = (port: number, over: (channel: Channel) => Channel) =>

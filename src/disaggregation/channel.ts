@@ -39,3 +39,15 @@ export interface Channel {
   /** Ends it here: `onClose` is not called. */
   close(reason: string): void;
 }
+
+/** The bytes of a message in one piece. */
+export function wholeOf(message: Exclude<ChannelMessage, string>): Uint8Array<ArrayBuffer> {
+  if (message instanceof Uint8Array) return message;
+  if (message.length === 1) return message[0]!;
+  const whole = new Uint8Array(message.reduce((sum, { length }) => sum + length, 0));
+  message.reduce((at, piece) => {
+    whole.set(piece, at);
+    return at + piece.length;
+  }, 0);
+  return whole;
+}

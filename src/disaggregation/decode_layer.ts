@@ -3,7 +3,9 @@
  *
  * @module
  */
+import type { BegunAnswer } from "../bootstrap.ts";
 import type { LocalRequest } from "../engine/create_sequence.ts";
+import { DisaggregationError } from "../errors.ts";
 import type { GenerationChunk } from "../generation.ts";
 import { type LogprobOptions, logprobBytes } from "../logprobs.ts";
 import type { DecodeRooms } from "./decode_rooms.ts";
@@ -15,12 +17,14 @@ export async function* decoded(
   rooms: DecodeRooms,
   request: LocalRequest,
 ): AsyncGenerator<GenerationChunk, undefined> {
-  const { bootstrap, logprobs, ...own } = request;
+  const { bootstrap, logprobs, ...asked } = request;
   requireRoom(bootstrap?.room, request.requestId);
+  const own = begunRequest(request, asked);
   const wantsPrompt = logprobs?.promptStart !== undefined;
   const room = rooms.open(bootstrap!, wantsPrompt);
   let isUntold = wantsPrompt;
   let isFirst = true;
+  const begun = new BegunTokens(room.name, own.given === undefined ? bootstrap?.begun : undefined);
   try {
     const chunks = engine.generate({
       ...own,
@@ -28,6 +32,7 @@ export async function* decoded(
       ...(logprobs && { logprobs: withoutPrompt(logprobs) }),
     });
     for await (const chunk of chunks) {
+      begun.compare(chunk.tokens);
       const tellsPrompt = isUntold && chunk.tokens.length > 0;
       if (tellsPrompt) isUntold = false;
       yield {
@@ -41,6 +46,43 @@ export async function* decoded(
     }
   } finally {
     room.leave();
+  }
+}
+
+/** A request that goes on with an answer: with its tokens, where none has to be drawn again. */
+function begunRequest(
+  { bootstrap, logprobs, logitProcessors = [] }: LocalRequest,
+  asked: LocalRequest,
+): LocalRequest {
+  const { begun } = bootstrap!;
+  if (begun === undefined) return asked;
+  const { seed = begun.seed } = asked.sampling ?? {};
+  const isDrawn = logprobs !== undefined || logitProcessors.length > 0;
+  const given = isDrawn ? undefined : begun.tokens;
+  return { ...asked, sampling: { ...asked.sampling, seed }, given };
+}
+
+/** Tokens of an answer that another server has begun, which are drawn again here. */
+class BegunTokens {
+  readonly #room: string;
+  readonly #tokens: readonly number[];
+  #compared = 0;
+
+  constructor(room: string, begun: BegunAnswer | undefined) {
+    this.#room = room;
+    this.#tokens = begun?.tokens ?? [];
+  }
+
+  /** @throws {DisaggregationError} where the answer goes on otherwise. */
+  compare(tokens: readonly number[]): void {
+    for (const token of tokens) {
+      if (this.#compared >= this.#tokens.length) return;
+      if (token !== this.#tokens[this.#compared]) {
+        const problem = `token ${this.#compared} of the answer is another one here`;
+        throw new DisaggregationError(this.#room, "decode", problem);
+      }
+      this.#compared += 1;
+    }
   }
 }
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Bootstrap } from "../bootstrap.ts";
+import type { Bootstrap, PageTicket } from "../bootstrap.ts";
 import { PageForm, type SharedLayout } from "../cache/page_form.ts";
 import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
 
@@ -37,6 +37,8 @@ export interface DecodeRoomsOptions {
   readonly layout: SharedLayout;
   /** Empty where there is none. */
   readonly key: string;
+  /** Whether requests bring tickets, as those of a decode node do that does not know the key. Default false. */
+  readonly takesTickets?: boolean | undefined;
   readonly times: {
     /** Milliseconds for a connection and what both ends say of themselves. */
     readonly connectTimeout: number;
@@ -82,8 +84,9 @@ export class DecodeRooms {
    * that the group does not know.
    * @throws {CapacityError} when there are too many.
    */
-  open({ host, port, room: name }: Bootstrap, wantsLogprobs: boolean): DecodeRoom {
-    const address = this.#addressOf(host, port);
+  open({ host, port, room: name, ticket }: Bootstrap, wantsLogprobs: boolean): DecodeRoom {
+    const own = this.#options.takesTickets ? ticketOf(ticket) : undefined;
+    const address = { ...this.#addressOf(host, port), ticket: own };
     const key = `${address.text} ${name}`;
     if (this.#rooms.has(key)) {
       const state = `Cannot open room ${name}: another request that lives has it`;
@@ -148,6 +151,12 @@ interface Address {
   readonly host: string;
   readonly port: number;
   readonly text: string;
+  /** Opens a new connection, where this end does not know the key. */
+  readonly ticket?: PageTicket | undefined;
+}
+
+function ticketOf(ticket: Bootstrap["ticket"]): PageTicket | undefined {
+  return typeof ticket === "object" ? ticket : undefined;
 }
 
 interface LinkOptions extends DecodeRoomsOptions {
@@ -194,6 +203,11 @@ class Link {
     return this.#expected === "rooms" && !this.#isOver;
   }
 
+  /** By a ticket, pages come only as all messages do. */
+  get #way() {
+    return this.#address.ticket === undefined ? this.#channel?.way : undefined;
+  }
+
   /** Gives a room a lease, once both ends know each other; else says why there is none. */
   async open(room: DecodeRoom): Promise<PrefillPeer | LostPeer> {
     const lost = await this.#ready;
@@ -236,7 +250,8 @@ class Link {
       onMessage: (message) => this.#take(message),
       onClose: (reason) => this.#end(reason),
     });
-    this.#say({ type: "hello", version: PROTOCOL_VERSION, nonce: this.#nonce });
+    const ticket = this.#address.ticket?.id;
+    this.#say({ type: "hello", version: PROTOCOL_VERSION, nonce: this.#nonce, ticket });
   }
 
   #end(reason: string): void {
@@ -289,7 +304,8 @@ class Link {
     if (message.type === "beat") return;
     if (message.type !== this.#expected) throw new TypeError(`it says ${message.type} too early`);
     if (message.type === "welcome") {
-      const { key, form } = this.#options;
+      const { form } = this.#options;
+      const key = this.#address.ticket?.secret ?? this.#options.key;
       const nonces = { decode: this.#nonce, prefill: message.nonce };
       if (!isProof(message.proof, proofOf(key, "prefill", nonces))) {
         throw new TypeError("the two servers have different keys");
@@ -297,11 +313,11 @@ class Link {
       this.#expected = "ready";
       const proof = proofOf(key, "decode", nonces);
       const { ranks } = form.shares;
-      const offer = this.#channel?.way?.offer ?? "";
+      const offer = this.#way?.offer ?? "";
       this.#say({ type: "proof", proof, layout: form.whole, ranks, offer });
       return;
     }
-    const { way } = this.#channel!;
+    const way = this.#way;
     if (way?.isRequired && message.way !== way.name) {
       this.end(`pages are to come by ${way.name}, and the prefill server does not send them so`);
       return;

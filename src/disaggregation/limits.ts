@@ -21,3 +21,6 @@ export const MAX_FRAMES_AHEAD = 2;
 
 /** Connections of a bootstrap port at once, those that have not said who they are among them. */
 export const MAX_PAGE_CHANNELS = 256;
+
+/** Tickets of pages that were used of late: each is remembered until its time is over. */
+export const MAX_USED_TICKETS = 65_536;

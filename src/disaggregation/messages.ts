@@ -27,7 +27,13 @@ import { MAX_CONTROL_BYTES, MAX_ROOM_NAME } from "./limits.ts";
 export const PROTOCOL_VERSION = 2;
 
 export type DecodeMessage =
-  | { readonly type: "hello"; readonly version: number; readonly nonce: string }
+  | {
+      readonly type: "hello";
+      readonly version: number;
+      readonly nonce: string;
+      /** Id of a ticket, whose secret it knows in place of the key. */
+      readonly ticket?: string | undefined;
+    }
   | {
       readonly type: "proof";
       readonly proof: string;
@@ -69,11 +75,13 @@ export type PrefillMessage =
   | { readonly type: "failed"; readonly lease: number; readonly problem: string }
   | { readonly type: "beat" };
 
-type Kind = "boolean" | "count" | "text" | "room" | "object" | "list";
+type Kind = "boolean" | "count" | "text" | "maybe text" | "room" | "object" | "list";
 
 /** The fields of each message. */
-const FIELDS: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
-  hello: { version: "count", nonce: "text" },
+export type MessageFields = Readonly<Record<string, Readonly<Record<string, Kind>>>>;
+
+const FIELDS: MessageFields = {
+  hello: { version: "count", nonce: "text", ticket: "maybe text" },
   proof: { proof: "text", layout: "object", ranks: "count", offer: "text" },
   open: { lease: "count", room: "room", digest: "text" },
   want: { lease: "count", first: "count" },
@@ -92,10 +100,13 @@ const FIELDS: Readonly<Record<string, Readonly<Record<string, Kind>>>> = {
 /** UTF-16 units of other texts. */
 const MAX_TEXT = 8192;
 
+const isText = (value: unknown) => typeof value === "string" && value.length <= MAX_TEXT;
+
 const IS_KIND: Readonly<Record<Kind, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === "boolean",
   count: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
-  text: (value) => typeof value === "string" && value.length <= MAX_TEXT,
+  text: isText,
+  "maybe text": (value) => value === undefined || isText(value),
   room: (value) => typeof value === "string" && value.length <= MAX_ROOM_NAME,
   object: (value) => typeof value === "object" && value !== null && !Array.isArray(value),
   list: (value) => Array.isArray(value),
@@ -103,11 +114,13 @@ const IS_KIND: Readonly<Record<Kind, (value: unknown) => boolean>> = {
 
 /**
  * @param types Messages that the other side may send.
+ * @param fields Of each message. Default: those of prefill and decode servers.
  * @throws {TransferError} for what is no such message.
  */
 export function parseMessage<T extends { readonly type: string }>(
   text: string,
   types: readonly T["type"][],
+  fields: MessageFields = FIELDS,
 ): T {
   if (text.length > MAX_CONTROL_BYTES) refuse("size", `it has ${text.length} characters`);
   let value: unknown;
@@ -120,7 +133,7 @@ export function parseMessage<T extends { readonly type: string }>(
   const message = value as Readonly<Record<string, unknown>>;
   const { type } = message;
   if (!types.includes(type as T["type"])) refuse("type", `it is ${JSON.stringify(type)}`);
-  for (const [name, kind] of Object.entries(FIELDS[type as string]!)) {
+  for (const [name, kind] of Object.entries(fields[type as string]!)) {
     if (!IS_KIND[kind](message[name])) refuse(name, `it is no ${kind}`);
   }
   return message as unknown as T;

@@ -12,7 +12,7 @@
  * @module
  */
 import { TransferError } from "../errors.ts";
-import type { MessagePieces } from "./channel.ts";
+import { type MessagePieces, wholeOf } from "./channel.ts";
 
 export interface PageFrame {
   readonly lease: number;
@@ -38,16 +38,7 @@ export function decodeFrame(message: Uint8Array<ArrayBuffer> | MessagePieces): P
   if (message instanceof Uint8Array) return frameOf(message, message.subarray(FRAME_HEADER_BYTES));
   const [header, bytes] = message;
   const isAsSent = message.length === 2 && header!.length === FRAME_HEADER_BYTES;
-  return isAsSent ? frameOf(header!, bytes!) : decodeFrame(joined(message));
-}
-
-function joined(pieces: MessagePieces): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  pieces.reduce((at, piece) => {
-    whole.set(piece, at);
-    return at + piece.length;
-  }, 0);
-  return whole;
+  return isAsSent ? frameOf(header!, bytes!) : decodeFrame(wholeOf(message));
 }
 
 /** @param frame Begins with the header. */

@@ -24,7 +24,9 @@ export async function* prefilled(
   request: LocalRequest,
 ): AsyncGenerator<GenerationChunk, undefined> {
   const { bootstrap, requestId } = request;
-  const room = rooms.open(requireRoom(bootstrap?.room, requestId), requestId);
+  const ticket = bootstrap?.ticket;
+  const owner = typeof ticket === "string" ? ticket : undefined;
+  const room = rooms.open(requireRoom(bootstrap?.room, requestId), requestId, owner);
   const { bootstrap: _, ...own } = request;
   const chunks = engine.generate({ ...own, pageTaker: room });
   // A client that leaves while its room is waited for ends the request too.

@@ -37,6 +37,8 @@ export interface PrefillRoomOptions {
   readonly room: string;
   /** Of the request, where it has one. */
   readonly requestId: string | undefined;
+  /** Whose tickets open it. Default: those who know the key do. */
+  readonly owner?: string | undefined;
   /** Milliseconds until a decode server has opened it. */
   readonly openTimeout: number;
   /** Milliseconds until pages that were sent are in place. */
@@ -90,6 +92,10 @@ export class PrefillRoom implements PageTaker {
 
   get requestId(): string | undefined {
     return this.#options.requestId;
+  }
+
+  get owner(): string | undefined {
+    return this.#options.owner;
   }
 
   /** Whether its request was aborted while its pages were leaving. */

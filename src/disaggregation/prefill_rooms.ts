@@ -6,20 +6,15 @@
  */
 import { PageForm, type SharedLayout } from "../cache/page_form.ts";
 import { CapacityError, InvalidRequestError } from "../errors.ts";
-import type { Channel, ChannelMessage } from "./channel.ts";
+import type { Channel } from "./channel.ts";
 import { FrameGate } from "./frame_gate.ts";
-import { differenceOf, isProof, newNonce, proofOf } from "./handshake.ts";
-import { Heartbeat, type HeartbeatOptions } from "./heartbeat.ts";
+import type { HeartbeatOptions } from "./heartbeat.ts";
 import { MAX_FRAMES_AHEAD, MAX_ROOMS } from "./limits.ts";
-import {
-  type DecodeMessage,
-  PROTOCOL_VERSION,
-  type PrefillMessage,
-  parseMessage,
-  shortened,
-} from "./messages.ts";
+import { shortened } from "./messages.ts";
+import { PrefillLink } from "./prefill_link.ts";
 import { type DecodePeer, PrefillRoom } from "./prefill_room.ts";
 import { RoomFigures } from "./room_figures.ts";
+import { LinkKey, UsedTickets } from "./ticket.ts";
 
 export interface RoomTimes {
   /** Milliseconds until both sides of a room must be there. */
@@ -43,11 +38,12 @@ export interface PrefillRoomsOptions {
 /** A lease of a decode server that no request has come for yet. */
 interface Awaited {
   readonly peer: DecodePeer;
-  readonly link: Link;
+  readonly link: PrefillLink;
   readonly timer: ReturnType<typeof setTimeout>;
 }
 
 const TRANSFER_WORKERS = 8;
+const OTHERS_ROOM = "the room was made for another decode server";
 /** Failures that are remembered for sides that come too late. */
 const REMEMBERED = 1024;
 
@@ -57,9 +53,10 @@ export class PrefillRooms {
   readonly #awaited = new Map<string, Awaited>();
   /** Why rooms have failed before a decode server came. */
   readonly #failed = new Map<string, string>();
-  readonly #links = new Set<Link>();
+  readonly #links = new Set<PrefillLink>();
   readonly #form: PageForm;
   readonly #gate: FrameGate;
+  readonly #tickets = new UsedTickets();
   /** Of all rooms so far. */
   readonly figures = new RoomFigures();
 
@@ -86,10 +83,11 @@ export class PrefillRooms {
    * A request has come.
    *
    * @param requestId By which it may be aborted.
+   * @param owner Whose tickets open it. Default: those who know the key do.
    * @throws {InvalidRequestError} when another one has the room.
    * @throws {CapacityError} when there are too many.
    */
-  open(name: string, requestId?: string): PrefillRoom {
+  open(name: string, requestId?: string, owner?: string): PrefillRoom {
     if (this.#rooms.has(name)) {
       const state = `Cannot open room ${name}: another request that lives has it`;
       throw new InvalidRequestError(state, "bootstrap_room");
@@ -104,6 +102,7 @@ export class PrefillRooms {
     const room = new PrefillRoom({
       room: name,
       requestId,
+      owner,
       openTimeout,
       takeTimeout,
       gate: this.#gate,
@@ -118,7 +117,8 @@ export class PrefillRooms {
     const awaited = this.#awaited.get(name);
     if (awaited !== undefined) {
       this.#forgetAwaited(name);
-      awaited.link.pair(room, awaited.peer);
+      if (awaited.link.owner === owner) awaited.link.pair(room, awaited.peer);
+      else awaited.link.refuse(awaited.peer.lease, OTHERS_ROOM);
     }
     return room;
   }
@@ -130,11 +130,18 @@ export class PrefillRooms {
     }
   }
 
-  /** A connection from a server that says what it is first. */
-  accept(channel: Channel): void {
-    const link = new Link(channel, {
-      ...this.#options,
+  /**
+   * A connection from a server that says what it is first.
+   *
+   * @param needsTicket Whether the key alone is not enough, as of pages of browsers.
+   */
+  accept(channel: Channel, needsTicket = false): void {
+    const { key, times, onEvent } = this.#options;
+    const link = new PrefillLink(channel, {
       form: this.#form,
+      shared: new LinkKey({ key, needsTicket, used: this.#tickets }),
+      heartbeat: times.heartbeat,
+      onEvent,
       onOpen: (room, peer) => this.#opened(room, peer, link),
       onLeave: (lease) => {
         for (const [name, { peer, link: own }] of this.#awaited) {
@@ -153,13 +160,17 @@ export class PrefillRooms {
     for (const room of [...this.#rooms.values()]) room.lose("the prefill server ends", "lost");
   }
 
-  #opened(name: string, peer: DecodePeer, link: Link): void {
+  #opened(name: string, peer: DecodePeer, link: PrefillLink): void {
     const room = this.#rooms.get(name);
+    const refuse = (problem: string) => link.refuse(peer.lease, problem);
+    if (room !== undefined && room.owner !== link.owner) {
+      refuse(OTHERS_ROOM);
+      return;
+    }
     if (room !== undefined && !room.hasPeer) {
       link.pair(room, peer);
       return;
     }
-    const refuse = (problem: string) => link.refuse(peer.lease, problem);
     if (room !== undefined || this.#awaited.has(name)) {
       refuse("another decode server has opened the room");
       return;
@@ -192,194 +203,6 @@ export class PrefillRooms {
     if (this.#failed.size <= REMEMBERED) return;
     const oldest = this.#failed.keys().next().value;
     if (oldest !== undefined) this.#failed.delete(oldest);
-  }
-}
-
-interface LinkOptions extends PrefillRoomsOptions {
-  readonly form: PageForm;
-  readonly onOpen: (room: string, peer: DecodePeer) => void;
-  /** A lease that has no room is given back; all of them where none is named. */
-  readonly onLeave: (lease?: number) => void;
-  readonly onEnd: () => void;
-}
-
-/** A connection to a decode server. */
-class Link {
-  readonly #channel: Channel;
-  readonly #options: LinkOptions;
-  readonly #heartbeat: Heartbeat;
-  readonly #rooms = new Map<number, PrefillRoom>();
-  /** Leases without a room, and what was said of them meanwhile. */
-  readonly #unpaired = new Map<number, DecodeMessage | undefined>();
-  #expected: "hello" | "proof" | "rooms" = "hello";
-  /** Whether pages travel as one rank would have them. */
-  #isWhole = false;
-  #nonces = { decode: "", prefill: newNonce() };
-  #newestLease = -1;
-  #isOver = false;
-
-  constructor(channel: Channel, options: LinkOptions) {
-    this.#channel = channel;
-    this.#options = options;
-    this.#heartbeat = new Heartbeat(options.times.heartbeat, {
-      beat: () => {
-        if (this.isReady) this.say({ type: "beat" });
-      },
-      onLost: (reason) => this.end(reason),
-    });
-    channel.listen({
-      onMessage: (message) => this.#take(message),
-      onClose: (reason) => this.#end(reason),
-    });
-  }
-
-  get isReady(): boolean {
-    return this.#expected === "rooms" && !this.#isOver;
-  }
-
-  say(message: PrefillMessage): void {
-    if (!this.#isOver) this.#channel.send(JSON.stringify(message));
-  }
-
-  pair(room: PrefillRoom, peer: DecodePeer): void {
-    this.#rooms.set(peer.lease, room);
-    const forget = () => this.#rooms.delete(peer.lease);
-    room.over.then(forget, forget);
-    room.pair(peer);
-    const said = this.#unpaired.get(peer.lease);
-    this.#unpaired.delete(peer.lease);
-    if (said !== undefined) this.#tell(room, said);
-  }
-
-  /** A lease gets no room. */
-  refuse(lease: number, problem: string): void {
-    this.#unpaired.delete(lease);
-    this.say({ type: "failed", lease, problem });
-  }
-
-  /** Ends the connection from this side. */
-  end(reason: string): void {
-    if (this.#isOver) return;
-    this.#channel.close(reason);
-    this.#end(reason);
-  }
-
-  #end(reason: string): void {
-    if (this.#isOver) return;
-    const wasReady = this.isReady;
-    this.#isOver = true;
-    this.#heartbeat.stop();
-    this.#options.onLeave();
-    const problem = `the decode server is lost: ${reason}`;
-    for (const room of [...this.#rooms.values()]) room.lose(problem, "lost");
-    this.#rooms.clear();
-    this.#options.onEnd();
-    if (wasReady) this.#options.onEvent?.(`A decode server has left: ${reason}`);
-  }
-
-  #take(message: ChannelMessage): void {
-    if (this.#isOver) return;
-    this.#heartbeat.heard();
-    try {
-      if (typeof message !== "string") throw new TypeError("pages come from prefill servers only");
-      if (this.#expected === "hello") this.#hello(message);
-      else if (this.#expected === "proof") this.#proof(message);
-      else this.#room(message);
-    } catch (error) {
-      this.end((error as Error).message);
-    }
-  }
-
-  #hello(text: string): void {
-    const message = parseMessage<DecodeMessage>(text, ["hello"]) as DecodeMessage & {
-      type: "hello";
-    };
-    if (message.version !== PROTOCOL_VERSION) {
-      this.#refuse(
-        `the prefill server speaks version ${PROTOCOL_VERSION}, the decode server ${message.version}`,
-      );
-      return;
-    }
-    this.#nonces = { ...this.#nonces, decode: message.nonce };
-    this.#expected = "proof";
-    const proof = proofOf(this.#options.key, "prefill", this.#nonces);
-    this.say({ type: "welcome", version: PROTOCOL_VERSION, nonce: this.#nonces.prefill, proof });
-  }
-
-  #proof(text: string): void {
-    const message = parseMessage<DecodeMessage>(text, ["proof"]) as DecodeMessage & {
-      type: "proof";
-    };
-    const { key, form, onEvent } = this.#options;
-    if (!isProof(message.proof, proofOf(key, "decode", this.#nonces))) {
-      this.#refuse("the two servers have different keys");
-      return;
-    }
-    const difference = differenceOf(form.whole, message.layout);
-    if (difference !== undefined) {
-      this.#refuse(difference);
-      return;
-    }
-    const { way } = this.#channel;
-    const goes = way?.fits(message.offer) === true;
-    if (way?.isRequired && !goes) {
-      const offered = message.offer === "" ? "has none" : "has another version of it";
-      this.#refuse(
-        `pages of the prefill server go by ${way.name}, and the decode server ${offered}`,
-      );
-      return;
-    }
-    this.#expected = "rooms";
-    const { ranks } = form.shares;
-    this.#isWhole = ranks !== message.ranks || !form.isDivided;
-    this.say({ type: "ready", isWhole: this.#isWhole, way: goes ? way!.name : "" });
-    if (goes) way!.take(message.offer);
-    onEvent?.(`A decode server has connected, pages go by ${goes ? way!.name : "websocket"}`);
-  }
-
-  #refuse(problem: string): void {
-    this.say({ type: "refused", problem });
-    this.#options.onEvent?.(`A decode server was refused: ${problem}`);
-    this.end(problem);
-  }
-
-  #room(text: string): void {
-    const types = ["open", "want", "taken", "done", "leave", "beat"] as const;
-    const message = parseMessage<DecodeMessage>(text, types);
-    if (message.type === "open") {
-      if (message.lease <= this.#newestLease || message.lease >= 2 ** 32) {
-        throw new TypeError(`lease ${message.lease} is not a new one`);
-      }
-      this.#newestLease = message.lease;
-      const { lease, digest, room } = message;
-      this.#unpaired.set(lease, undefined);
-      const channel = { send: (sent: ChannelMessage) => this.#send(sent) };
-      const { form } = this.#options;
-      const formed: DecodePeer["formed"] = (bytes) => (this.#isWhole ? form.join(bytes) : bytes);
-      this.#options.onOpen(room, { channel, lease, digest, formed });
-      return;
-    }
-    if (!("lease" in message)) return;
-    const { lease } = message;
-    if (message.type === "leave") {
-      this.#unpaired.delete(lease);
-      this.#rooms.get(lease)?.lose(message.problem, "other_server");
-      this.#options.onLeave(lease);
-      return;
-    }
-    const room = this.#rooms.get(lease);
-    if (room !== undefined) this.#tell(room, message);
-    else if (this.#unpaired.has(lease)) this.#unpaired.set(lease, message);
-  }
-
-  #tell(room: PrefillRoom, message: DecodeMessage): void {
-    if (message.type === "want") room.want(message.first);
-    if (message.type === "taken") room.taken();
-    if (message.type === "done") room.skip();
-  }
-
-  #send(message: ChannelMessage): void {
-    if (!this.#isOver) this.#channel.send(message);
   }
 }
 

@@ -34,6 +34,7 @@ export type HttpErrorCode =
   | "not_found"
   | "model_not_found"
   | "method_not_allowed"
+  | "upgrade_required"
   | "rate_limited"
   | "unavailable"
   | "worker_failed"
@@ -81,6 +82,7 @@ const WIRE_ERRORS: ReadonlyMap<string, WireError> = new Map([
   ["forbidden", { status: 403, type: "PermissionDeniedError" }],
   ["not_found", { status: 404, type: "NotFoundError", word: "unknown_url" }],
   ["model_not_found", { status: 404, type: "NotFoundError", word: "model_not_found" }],
+  ["upgrade_required", { status: 426, type: "UpgradeRequiredError" }],
   ["method_not_allowed", { status: 405, type: "MethodNotAllowedError" }],
   ["body_too_large", { status: 413, type: "PayloadTooLargeError" }],
   ["capacity_exceeded", { status: 503, type: "503" }],

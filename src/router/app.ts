@@ -4,7 +4,7 @@
  * @module
  */
 import { Hono } from "hono";
-import { UnsupportedError } from "../errors.ts";
+import { InvalidRequestError, UnsupportedError } from "../errors.ts";
 import { BodyMemory } from "../http/body_memory.ts";
 import { errorResponse, errorStatus, HttpError } from "../http/error_response.ts";
 import { givenRequestId } from "../http/request_id.ts";
@@ -17,6 +17,7 @@ import { answerIdOf, identifyBy } from "../server/guard/request_ids.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../server/routes/unsupported_endpoints.ts";
 import { Admission, type AdmissionOptions } from "./admission.ts";
 import { NOT_ROUTED, ROUTER_ENDPOINTS, type RouterEndpoint } from "./endpoints.ts";
+import { DecodeNodes } from "./nodes/decode_nodes.ts";
 import type { RouterObserver } from "./observer.ts";
 import type { Policy } from "./policy/policy.ts";
 import type { PairSetting, RetryOptions, RouterContext } from "./router_context.ts";
@@ -33,6 +34,8 @@ export interface RouterOptions extends AuthOptions, HostOptions {
   readonly pairPolicies?: PairSetting["policies"] | undefined;
   /** Whether replicas behind a worker's port are chosen one by one. Default: the worker chooses. */
   readonly knowsReplicas?: boolean;
+  /** The group's key, by which pages of browsers may fetch pages of caches. Default: none may join. */
+  readonly nodesKey?: string | undefined;
   readonly health: HealthCheckOptions;
   readonly breaker: BreakerOptions;
   readonly retries: RetryOptions;
@@ -59,11 +62,14 @@ export interface Router {
   readonly workers: Workers;
   readonly admission: Admission;
   readonly checks: HealthChecks;
+  /** Pages of browsers that decode, where they may. */
+  readonly nodes: DecodeNodes | undefined;
+  /** Ends what it does by itself. */
+  stop(): void;
 }
 
 /**
- * The endpoints of a router without workers: `workers.add` and `checks.admit` add them. `checks.stop`
- * ends what it does by itself.
+ * The endpoints of a router without workers: `workers.add` and `checks.admit` add them.
  *
  * @throws {InvalidRequestError} for a key that no request could show, and for what is no origin or no
  * name of a host.
@@ -101,9 +107,25 @@ export function createRouter(options: RouterOptions): Router {
   const bodies = new BodyMemory(options.requestMemory);
   const limits = { maxBodyBytes, requestTimeout, bodies };
   const pairs = warmth && { policies: pairPolicies!, warmth };
-  const parts = { workers, policy, pairs, upstream, checks, admission, observer, knowsReplicas };
+  const nodes = nodesOf(options);
+  const setting = { policy, pairs, knowsReplicas };
+  const parts = { workers, nodes, ...setting, upstream, checks, admission, observer };
   const app = createApp({ ...parts, ...limits, retries, apiKey }, options);
-  return { app, workers, admission, checks };
+  const stop = () => {
+    nodes?.close();
+    checks.stop();
+  };
+  return { app, workers, admission, checks, nodes, stop };
+}
+
+/** @throws {InvalidRequestError} where no two servers share requests, or everybody could write tickets. */
+function nodesOf({ nodesKey: key, pairPolicies, observer }: RouterOptions) {
+  if (key === undefined) return undefined;
+  if (key === "" || pairPolicies === undefined) {
+    const rule = "the key of prefill servers whose requests a decode server shares";
+    throw new InvalidRequestError(`nodesKey must be ${rule}`, "nodesKey");
+  }
+  return new DecodeNodes({ key, onEvent: (event) => observer.event(event) });
 }
 
 function createApp(context: RouterContext, options: RouterOptions): Hono {

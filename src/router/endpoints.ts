@@ -14,6 +14,7 @@ import { forward, type Route } from "./forward/forward.ts";
 import type { RouterContext } from "./router_context.ts";
 import { abortRequests, flushCaches } from "./routes/broadcast.ts";
 import { addWorker, listWorkers, removeWorker } from "./routes/manage.ts";
+import { decodeNode, giveNodeToken, NODE_PATH } from "./routes/nodes.ts";
 import { health, liveness, loads, readiness, totalLoad } from "./routes/status.ts";
 
 export interface RouterEndpoint extends GuardedEndpoint {
@@ -157,6 +158,8 @@ export const ROUTER_ENDPOINTS: readonly RouterEndpoint[] = [
   { methods: ["POST"], paths: ["/add_worker"], handle: addWorker, key: "admin" },
   { methods: ["POST"], paths: ["/remove_worker"], handle: removeWorker, key: "admin" },
   { methods: ["GET"], paths: ["/list_workers"], handle: listWorkers },
+  { methods: ["POST"], paths: ["/decode_node_token"], handle: giveNodeToken, key: "admin" },
+  { methods: ["GET"], paths: [NODE_PATH], handle: decodeNode, key: "none" },
 ];
 
 const OF_ONE_RECORD = "choices of experts are recorded by one worker; ask the worker itself";

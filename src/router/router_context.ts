@@ -5,6 +5,7 @@
  */
 import type { BodyMemory } from "../http/body_memory.ts";
 import type { Admission } from "./admission.ts";
+import type { DecodeNodes } from "./nodes/decode_nodes.ts";
 import type { RouterObserver } from "./observer.ts";
 import type { Policy } from "./policy/policy.ts";
 import type { HealthChecks } from "./worker/health_checks.ts";
@@ -34,6 +35,8 @@ export interface PairSetting {
 export interface RouterContext {
   /** Absent where each worker answers requests of its own. */
   readonly pairs: PairSetting | undefined;
+  /** Absent where pages of browsers answer nothing. */
+  readonly nodes: DecodeNodes | undefined;
   readonly workers: Workers;
   /** Whether replicas behind a worker's port are chosen one by one. */
   readonly knowsReplicas: boolean;

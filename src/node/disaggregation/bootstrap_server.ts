@@ -20,7 +20,10 @@ const HEADER_BYTES = 8192;
 export interface BootstrapServerOptions {
   readonly host: string;
   readonly port: number;
-  readonly accept: (channel: Channel) => void;
+  /** Whether pages of browsers may connect, which then need tickets. */
+  readonly takesPages: boolean;
+  /** @param isPage Whether it comes from a page of a browser. */
+  readonly accept: (channel: Channel, isPage: boolean) => void;
 }
 
 export interface BootstrapServer {
@@ -32,6 +35,7 @@ export interface BootstrapServer {
 export async function listenForDecode({
   host,
   port,
+  takesPages,
   accept,
 }: BootstrapServerOptions): Promise<BootstrapServer> {
   const server = createServer({
@@ -56,14 +60,16 @@ export async function listenForDecode({
   server.on("upgrade", (request: IncomingMessage, socket: Socket, head) => {
     // A page of a browser names where it comes from; decode servers do not.
     const isPage = request.headers.origin !== undefined;
-    if (isPage || pathOf(request) !== PAGES_PATH) {
+    if ((isPage && !takesPages) || pathOf(request) !== PAGES_PATH) {
       // Nothing else listens to a socket that has left HTTP, nor ends the other half of it.
       socket.on("error", () => {});
       socket.end("HTTP/1.1 403 Forbidden\r\nconnection: close\r\n\r\n", () => socket.destroy());
       return;
     }
     socket.setNoDelay(true);
-    sockets.handleUpgrade(request, socket, head, (client) => accept(new WebSocketChannel(client)));
+    sockets.handleUpgrade(request, socket, head, (client) => {
+      accept(new WebSocketChannel(client), isPage);
+    });
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {

@@ -117,7 +117,8 @@ async function openPrefill(
   const server = await listenForDecode({
     host,
     port: options.disaggregationBootstrapPort,
-    accept: (channel) => rooms.accept(ways.over(channel)),
+    takesPages: key !== "",
+    accept: (channel, isPage) => rooms.accept(isPage ? channel : ways.over(channel), isPage),
   });
   const isNarrow = host !== options.host;
   return {

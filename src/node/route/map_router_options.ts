@@ -129,6 +129,7 @@ export type OfOptions = Omit<
 /** What the options say of the router, times in milliseconds. */
 export function routerOptions(options: RouterLaunchOptions): OfOptions {
   return {
+    nodesKey: options.disaggregationKey,
     apiKey: options.apiKey,
     adminApiKey: options.adminApiKey,
     allowedOrigins: options.allowedOrigins,

@@ -52,6 +52,20 @@ export const PAIR_OPTIONS = {
     help: "how a decode server is chosen",
     group: PAIRS,
   },
+  decodeNodes: {
+    flags: ["--decode-nodes"],
+    kind: "flag",
+    default: false,
+    help: "let pages of browsers answer requests whose clients allow it; each joins by a token of /decode_node_token",
+    group: PAIRS,
+  },
+  disaggregationKey: {
+    flags: ["--disaggregation-key"],
+    kind: "string",
+    value: "KEY",
+    help: "with --decode-nodes: the key of the prefill servers, by which the router lets nodes fetch pages there",
+    group: PAIRS,
+  },
 } as const satisfies OptionTable;
 
 /** A worker as the command line names it. */
@@ -69,11 +83,22 @@ export function givenPairs(
   options: OptionValues<typeof PAIR_OPTIONS>,
   found: ReadonlySet<WorkerRole>,
 ): readonly GivenWorker[] {
-  const { pdDisaggregation, prefill = [], decode = [] } = options;
+  const { pdDisaggregation, prefill = [], decode = [], decodeNodes, disaggregationKey } = options;
+  if (decodeNodes !== (disaggregationKey !== undefined)) {
+    const [given, other] = decodeNodes
+      ? ["--decode-nodes", "--disaggregation-key"]
+      : ["--disaggregation-key", "--decode-nodes"];
+    throw new OptionError(`Cannot use option ${given}: it needs ${other}`);
+  }
   if (!pdDisaggregation) {
-    const given = (["prefill", "decode", "prefillPolicy", "decodePolicy"] as const).find(
-      (name) => options[name] !== undefined,
-    );
+    const names = [
+      "prefill",
+      "decode",
+      "prefillPolicy",
+      "decodePolicy",
+      "disaggregationKey",
+    ] as const;
+    const given = names.find((name) => options[name] !== undefined);
     if (given === undefined) return [];
     const flag = PAIR_OPTIONS[given].flags[0];
     throw new OptionError(`Cannot use option ${flag}: it needs --pd-disaggregation`);

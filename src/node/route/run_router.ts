@@ -8,12 +8,13 @@ import type { Lifecycle } from "../../server/guard/lifecycle.ts";
 import type { CommandContext } from "../commands/command_context.ts";
 import { Logger } from "../observe/logger.ts";
 import { describeAccess } from "../options/access_options.ts";
-import { type App, requireFreeAddress, serve } from "../serve/http.ts";
+import { type App, type RunningServer, requireFreeAddress, serve } from "../serve/http.ts";
 import { drainOnSignal } from "../serve/shutdown.ts";
 import { socketLimits } from "../serve/socket_limits.ts";
 import { podFollower } from "./follow_pods.ts";
 import { httpUpstream } from "./http_upstream.ts";
 import { pairPoliciesOf, policyOf, requireUsable, routerOptions } from "./map_router_options.ts";
+import { nodeSockets } from "./node_sockets.ts";
 import type { GivenWorker } from "./pair_options.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 import type { RouterLaunchOptions } from "./router_options.ts";
@@ -50,10 +51,10 @@ export async function runRouter(
   });
   metrics.watch(router, policy);
   const figures = await serve(metricsApp(metrics), page);
-  const server = await serve(router.app, { ...options, limits: socketLimits(options) });
+  const server = await serveRouter(router, options);
   const end = async () => {
     following.abort();
-    router.checks.stop();
+    router.stop();
     upstream.close();
     await figures.close(0);
   };
@@ -93,6 +94,11 @@ export async function runRouter(
 /** A cluster's come later, as do those that are added. */
 const toWorkers = ({ length }: readonly GivenWorker[]) =>
   length === 0 ? "workers as they come" : `${length} workers`;
+
+function serveRouter({ app, nodes }: Router, options: RouterLaunchOptions): Promise<RunningServer> {
+  const upgrade = nodes && nodeSockets(app, nodes);
+  return serve(app, { ...options, limits: socketLimits(options), upgrade });
+}
 
 /** @returns What is wrong; undefined when all workers are healthy or the router stops. */
 async function startWorkers(

@@ -4,7 +4,7 @@
  * @module
  */
 
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener, type Http2Bindings, type HttpBindings } from "@hono/node-server";
 import { setClient } from "../../http/client_of.ts";
@@ -25,6 +25,10 @@ export interface ServeOptions {
   readonly port: number;
   /** Default: those of `SOCKET_LIMITS`. */
   readonly limits?: Partial<SocketLimits> | undefined;
+  /** Takes connections that are to leave HTTP. Default: such requests are answered as others are. */
+  readonly upgrade?:
+    | ((incoming: IncomingMessage, socket: Socket, head: Buffer) => void)
+    | undefined;
 }
 
 /** Milliseconds; Node's timers take no more. */
@@ -82,6 +86,7 @@ export async function serve(app: App, options: ServeOptions): Promise<RunningSer
   server.on("request", (incoming, outgoing) => {
     if (connections.admits(incoming.socket, outgoing)) void answer(incoming, outgoing);
   });
+  if (options.upgrade !== undefined) server.on("upgrade", options.upgrade);
   await listen(server, host, port);
   const address = server.address() as AddressInfo;
   const shownHost = host.includes(":") ? `[${host}]` : host;

@@ -17,16 +17,24 @@ export function newRoom(): number {
   return (high! >>> 12) * 2 ** 32 + low!;
 }
 
+/** Fields beside those that say where the two meet. */
+export type BootstrapFields = Readonly<Record<string, unknown>>;
+
 /**
  * The same JSON object with the fields at its end.
  *
  * @throws {HttpError} `malformed_body` for what is no object.
  */
-export function withBootstrap(body: Uint8Array, prefill: Worker, room: number): Uint8Array {
+export function withBootstrap(
+  body: Uint8Array,
+  prefill: Worker,
+  { room, more = {} }: { readonly room: number; readonly more?: BootstrapFields },
+): Uint8Array {
   return withFields(body, {
     bootstrap_host: hostOf(prefill),
     bootstrap_port: prefill.bootstrapPort,
     bootstrap_room: room,
+    ...more,
   });
 }
 
@@ -66,6 +74,6 @@ function withFields(body: Uint8Array, added: Readonly<Record<string, unknown>>):
 }
 
 /** By which a decode server finds it; an address in version 6 has no brackets. */
-function hostOf({ url }: Worker): string {
+export function hostOf({ url }: Worker): string {
   return new URL(url).hostname.replace(/^\[(.*)\]$/, "$1");
 }

@@ -20,10 +20,11 @@ import type { Outcome } from "../worker/breaker.ts";
 import { requestHeaders } from "../worker/headers.ts";
 import type { UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
 import type { Target, Worker, WorkerRole } from "../worker/worker.ts";
-import { newRoom, withBootstrap, withReplica } from "./bootstrap_body.ts";
-import { askPair } from "./pair.ts";
+import { type Attempt, type Flight, unavailable } from "./attempt.ts";
+import { withReplica } from "./bootstrap_body.ts";
 import { relay } from "./relay.ts";
 import { clientLeft, RequestSignal } from "./request_signal.ts";
+import { type Lent, SharedRequest } from "./shared_request.ts";
 import { NO_WISH, namedReplica, targetsOf, type Wish } from "./wish.ts";
 
 export interface Route {
@@ -47,22 +48,6 @@ export interface Route {
 const RETRIED: readonly number[] = [408, 429, 500, 502, 503, 504];
 /** A worker that answers so has more to do than it takes. */
 const BUSY: readonly number[] = [408, 429, 503];
-
-/** A request that was sent to a worker. */
-interface Flight {
-  readonly worker: Worker;
-  /** @param outcome Default: it says nothing of the worker. */
-  end(outcome?: Outcome): void;
-}
-
-/** What an attempt has come to. */
-type Attempt =
-  | { readonly error: HttpError }
-  | {
-      readonly answer: UpstreamAnswer;
-      readonly first: Uint8Array | undefined;
-      readonly flight: Flight;
-    };
 
 /**
  * @throws {HttpError} when no worker answers, and what reading the body and waiting for a place throw.
@@ -90,6 +75,8 @@ class Exchange {
   readonly #startedAt = performance.now();
   readonly #tried = new Set<Worker>();
   #leave = () => {};
+  /** Where two servers share it. */
+  #shared: SharedRequest | undefined;
   #attempts = 0;
   #status = 0;
   #isOver = false;
@@ -177,12 +164,15 @@ class Exchange {
 
   async #attempt(wish: Wish, body: Uint8Array | undefined): Promise<Attempt> {
     const { pairs } = this.#context;
-    if (pairs !== undefined && this.#route.hasPrompt) return this.#attemptPair(wish, body!);
+    if (pairs !== undefined && this.#route.hasPrompt) {
+      this.#shared ??= new SharedRequest(this.#lent(wish, body!));
+      return this.#shared.attempt();
+    }
     const target =
       pairs === undefined
         ? this.#choose("plain", this.#context.policy, wish)
         : this.#choose(this.#route.role ?? "prefill", pairs.policies.prefill, wish);
-    if (target === undefined) return { error: this.#unavailable("workers") };
+    if (target === undefined) return { error: unavailable("workers") };
     const flight = this.#send(target);
     try {
       const { upstream } = this.#context;
@@ -206,50 +196,6 @@ class Exchange {
     return named;
   }
 
-  /** Has one server of either role share the request. */
-  async #attemptPair(wish: Wish, plain: Uint8Array): Promise<Attempt> {
-    const { upstream, pairs, bodies } = this.#context;
-    const { policies } = pairs!;
-    const prefill = this.#choose("prefill", policies.prefill, wish)?.worker;
-    if (prefill === undefined) return { error: this.#unavailable("prefill servers") };
-    const decode = this.#choose("decode", policies.decode, wish)?.worker;
-    if (decode === undefined) return { error: this.#unavailable("decode servers") };
-    const body = withBootstrap(plain, prefill, newRoom());
-    bodies.of(this.#request).hold(plain.length + body.length);
-    const [prefillFlight, flight] = [this.#send(prefill), this.#send(decode)];
-    let [isPrefilled, isDecided] = [false, false];
-    try {
-      const attempt = await askPair({
-        upstream,
-        prefill: this.#sentTo(prefill, body),
-        decode: this.#sentTo(decode, body),
-        signal: this.#signal.signal,
-        prefilled: (answer) => {
-          isPrefilled = true;
-          if (answer !== undefined && answer.status < 400) prefillFlight.end("success");
-          else if (isDecided) prefillFlight.end();
-        },
-      });
-      isDecided = true;
-      const isOver = isPrefilled || "error" in attempt || attempt.answer.status >= 400;
-      // Else the prefill server's part ends behind the beginning of the answer.
-      if (isOver) prefillFlight.end(attempt.blamed === "prefill" ? "failure" : undefined);
-      if ("error" in attempt) {
-        flight.end(attempt.blamed === "decode" ? "failure" : undefined);
-        return { error: attempt.error };
-      }
-      const { answer, first, blamed } = attempt;
-      if (attempt.of === "decode" && blamed !== "prefill") return { answer, first, flight };
-      // What follows is told of the decode server, whose fault it is not.
-      flight.end();
-      return { answer, first, flight };
-    } catch (error) {
-      prefillFlight.end();
-      flight.end();
-      throw error;
-    }
-  }
-
   #sentTo(worker: Worker, body: Uint8Array | undefined): Omit<UpstreamRequest, "signal"> {
     const { pathname, search } = new URL(this.#request.url);
     return {
@@ -260,9 +206,17 @@ class Exchange {
     };
   }
 
-  #unavailable(kind: string): HttpError {
-    const state = `No available ${kind} (all circuits open or unhealthy)`;
-    return new HttpError("unavailable", `Cannot send the request: ${state}`);
+  #lent(wish: Wish, body: Uint8Array): Lent {
+    return {
+      context: this.#context,
+      request: this.#request,
+      signal: this.#signal.signal,
+      body,
+      choose: (role, policy) => this.#choose(role, policy, wish)?.worker,
+      send: (worker) => this.#send(worker),
+      sentTo: (worker, sent) => this.#sentTo(worker, sent),
+      tell: (text) => this.#tell("info", text, { attempt: this.#attempts }),
+    };
   }
 
   #choose(role: WorkerRole, policy: Policy, wish: Wish): Target | undefined {

@@ -17,6 +17,8 @@ const OWN_WORDS = 250;
 
 export interface PairRequest {
   readonly upstream: Upstream;
+  /** How the decode side is asked. */
+  readonly decodeUpstream: Upstream;
   readonly prefill: Omit<UpstreamRequest, "signal">;
   readonly decode: Omit<UpstreamRequest, "signal">;
   readonly signal: AbortSignal;
@@ -41,11 +43,11 @@ type Settled =
 
 /** @throws the signal's reason, and what is no worker's fault. */
 export async function askPair(request: PairRequest): Promise<PairAttempt> {
-  const { upstream, signal } = request;
+  const { upstream, decodeUpstream, signal } = request;
   const [prefill, decode] = [new Follower(signal), new Follower(signal)];
   const prefilling = settled(upstream({ ...request.prefill, signal: prefill.signal }).then(kept));
   const decoding = settled(
-    upstream({ ...request.decode, signal: decode.signal }).then(async (answer) => ({
+    decodeUpstream({ ...request.decode, signal: decode.signal }).then(async (answer) => ({
       answer,
       first: await answer.body.read(),
     })),

@@ -75,7 +75,12 @@ export function removeWorker({ workers }: RouterContext, request: Request): Resp
 }
 
 /** `GET /list_workers`: of replicas that are chosen one by one, each. */
-export function listWorkers({ workers }: RouterContext): Response {
+export function listWorkers({ workers, nodes }: RouterContext): Response {
   const urls = workers.all.flatMap(({ targets }) => targets.map(({ name }) => name));
-  return Response.json({ urls, draining: workers.draining.map(({ url }) => url) });
+  const decodeNodes = nodes && { decode_nodes: nodes.names };
+  return Response.json({
+    urls,
+    draining: workers.draining.map(({ url }) => url),
+    ...decodeNodes,
+  });
 }

@@ -103,7 +103,7 @@ export class PairWarmth {
   async #ask(prefill: Worker, decode: Worker): Promise<string | undefined> {
     const { upstream, apiKey } = this.#around;
     const plain = new TextEncoder().encode(JSON.stringify(REQUEST));
-    const body = withBootstrap(plain, prefill, newRoom());
+    const body = withBootstrap(plain, prefill, { room: newRoom() });
     const headers = { ...keyHeaders(apiKey), "content-type": "application/json" };
     const answers = await Promise.all(
       [prefill, decode].map((worker) =>

@@ -4,21 +4,29 @@
  *
  * Each is one value for all of a request's answers or a list: of one for each prompt, or for each
  * answer. Answers that share a room's number have rooms of their own all the same, by their place.
+ * `bootstrap_ticket` and `bootstrap_begun` come with requests of decode nodes, which may leave.
  *
  * @module
  */
 
-import type { Bootstrap } from "../../bootstrap.ts";
+import type { BegunAnswer, Bootstrap, PageTicket } from "../../bootstrap.ts";
 import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { Fields, isObject, wrongType } from "../../http/fields.ts";
 
-const NAMES = ["bootstrap_host", "bootstrap_port", "bootstrap_room"] as const;
+const NAMES = [
+  ...["bootstrap_host", "bootstrap_port", "bootstrap_room"],
+  ...["bootstrap_ticket", "bootstrap_begun"],
+] as const;
 
 /** UTF-16 units of a host's name. */
 const HOST_UNITS = 255;
 const LAST_PORT = 65_535;
 /** Rooms are numbers of 63 bits. */
 const ROOM_END = 2 ** 63;
+/** UTF-16 units of what a ticket has. */
+const TICKET_UNITS = 256;
+/** Takes the seed of an answer to that of the next one, as seeds of samples do. */
+const SEED_STEP = 0x9e3779b9;
 /** What others call a meeting that never takes place, which made answers of nothing. */
 const FAKE_HOST = "2.2.2.2";
 
@@ -45,15 +53,51 @@ export function takeBootstrap(body: unknown): {
   const hosts = listOf(fields, "bootstrap_host", requireHost);
   const ports = listOf(fields, "bootstrap_port", requirePort);
   const rooms = listOf(fields, "bootstrap_room", requireRoom);
+  const ticket = readTicket(fields);
+  const begun = readBegun(fields);
   const bootstrapOf: BootstrapOf = (index, count) => {
     const at = <T>(name: string, given: Given<T>) => placeOf(name, given, { index, count });
     const [room, within] = at("bootstrap_room", rooms);
     if (room === undefined) return undefined;
     const [host] = at("bootstrap_host", hosts);
     const [port] = at("bootstrap_port", ports);
-    return { host, port, room: within === 0 ? room : `${room}+${within}` };
+    const name = within === 0 ? room : `${room}+${within}`;
+    return { host, port, room: name, ticket, begun: begun?.(index) };
   };
   return { body: others, bootstrapOf };
+}
+
+/** `bootstrap_ticket`: whose room it is on a prefill server, with what to open it on a decode node. */
+function readTicket(fields: Fields): PageTicket | string | undefined {
+  const name = "bootstrap_ticket";
+  const value = fields.value(name);
+  const text = (one: unknown, path: string): string => {
+    if (typeof one === "string" && one.length <= TICKET_UNITS) return one;
+    throw wrongType(path, `a string of at most ${TICKET_UNITS} characters`, one);
+  };
+  if (value === undefined) return undefined;
+  if (!isObject(value)) return text(value, name);
+  return { id: text(value.id, `${name}.id`), secret: text(value.secret, `${name}.secret`) };
+}
+
+/** `bootstrap_begun`: the seed of answers that name none, and the tokens of each that are known. */
+function readBegun(fields: Fields): ((index: number) => BegunAnswer) | undefined {
+  const name = "bootstrap_begun";
+  const value = fields.value(name);
+  if (value === undefined) return undefined;
+  if (!isObject(value)) throw wrongType(name, "an object", value);
+  const seed = requireWhole(value.seed, `${name}.seed`, { min: 0, max: 2 ** 32 - 1 });
+  const { tokens } = value;
+  if (!Array.isArray(tokens)) throw wrongType(`${name}.tokens`, "a list", tokens);
+  const lists = tokens.map((list: unknown, i) => {
+    const path = `${name}.tokens[${i}]`;
+    if (!Array.isArray(list)) throw wrongType(path, "a list", list);
+    return list.map((token: unknown) => requireWhole(token, path, { min: 0, max: 2 ** 32 - 1 }));
+  });
+  return (index) => ({
+    seed: (seed + Math.imul(index, SEED_STEP)) >>> 0,
+    tokens: lists[index] ?? [],
+  });
 }
 
 /** One value for all, or some for each. */

@@ -17,7 +17,7 @@ async function stranger(port: number): Promise<{ socket: Socket; answer: string 
 
 test("a stranger is refused, may reset its connection or keep its half of it, and keeps nothing open", async () => {
   const accept = () => expect.unreachable();
-  const server = await listenForDecode({ host: "127.0.0.1", port: 0, accept });
+  const server = await listenForDecode({ host: "127.0.0.1", port: 0, takesPages: false, accept });
   const reset = await stranger(server.port);
   reset.socket.resetAndDestroy();
   const { socket, answer } = await stranger(server.port);

@@ -4,6 +4,7 @@
  * @module
  */
 import { httpUpstream } from "../../../src/node/route/http_upstream.ts";
+import { nodeSockets } from "../../../src/node/route/node_sockets.ts";
 import { serve } from "../../../src/node/serve/http.ts";
 import type { SocketLimits } from "../../../src/node/serve/socket_limits.ts";
 import { createRouter, type Router, type RouterOptions } from "../../../src/router/app.ts";
@@ -65,9 +66,10 @@ export async function routerTo(
     host: "127.0.0.1",
     port: 0,
     limits: settings.limits,
+    upgrade: router.nodes && nodeSockets(router.app, router.nodes),
   });
   closeAfterwards(async () => {
-    router.checks.stop();
+    router.stop();
     upstream.close();
     await server.close(0);
   });
