@@ -7,7 +7,9 @@ import { Engine } from "../engine/engine.ts";
 import { errorData } from "../engine/remote/error_data.ts";
 import { messagePort } from "../engine/remote/port.ts";
 import { serveEngine } from "../engine/remote/serve_engine.ts";
+import type { GenerationEngine } from "../generation.ts";
 import { browserDecoder } from "./decode_image.ts";
+import { withArrivingPrompts } from "./decode_node/arriving_prompts.ts";
 import { deviceFactory, inspectAdapter } from "./device.ts";
 import { openPrefixStorage } from "./storage/prefix_storage.ts";
 import { openModel } from "./worker/model_address.ts";
@@ -20,6 +22,8 @@ type LoadCall = Extract<WorkerCall, { type: "load" }>;
 const tell = (news: WorkerNews) => self.postMessage(news);
 
 let engine: Engine;
+/** The same, or one whose prompts may come from a prefill server. */
+let served: GenerationEngine;
 /** Ends the serving of each port. */
 const stops: (() => void)[] = [];
 
@@ -29,7 +33,7 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
       load(call).catch((error: unknown) => tell({ type: "failed", error: errorData(error) }));
       break;
     case "connect":
-      stops.push(serveEngine(engine, messagePort(call.port)));
+      stops.push(serveEngine(served, messagePort(call.port)));
       break;
     case "close":
       close();
@@ -41,7 +45,7 @@ self.onmessage = ({ data: call }: MessageEvent<WorkerCall>) => {
 
 async function load({ address, options, device, listeners }: LoadCall): Promise<void> {
   const { prefixStore, draftModel, ...plain } = options;
-  const { onPrefixProblem, ...told } = bridged(listeners);
+  const { onPrefixProblem, onPages = () => {}, ...told } = bridged(listeners);
   // What is missing here shows before anything is fetched.
   const adapter = await inspectAdapter(device);
   engine = await Engine.load(await openModel(address), {
@@ -59,6 +63,7 @@ async function load({ address, options, device, listeners }: LoadCall): Promise<
       : { decodeImage: browserDecoder }),
     ...told,
   });
+  served = plain.transfersPages ? withArrivingPrompts(engine, onPages) : engine;
   const { memoryPlan, selfTest, quantizationErrors, pipelines } = engine;
   const facts = { adapter, memoryPlan, selfTest, quantizationErrors, pipelines };
   tell({ type: "loaded", facts });

@@ -45,9 +45,10 @@ export async function loadWorkerEngine(
   address: ModelAddress,
   options: WorkerEngineOptions = {},
 ): Promise<WorkerEngine> {
-  const { onPlan, onProgress, onRecovery, onStep, onPrefixProblem, ...others } = options;
+  const { onPlan, onProgress, onRecovery, onStep, onPrefixProblem, onPages, ...others } = options;
   const { signal, powerPreference, workerUrl, ...plain } = others;
-  const listeners: Listeners = { onPlan, onProgress, onRecovery, onStep, onPrefixProblem };
+  const told = { onPlan, onProgress, onRecovery, onStep, onPrefixProblem, onPages };
+  const listeners = told as Listeners;
   const listenerNames = Object.keys(listeners) as ListenerName[];
   requirePlain(plain);
   signal?.throwIfAborted();
@@ -64,7 +65,8 @@ export async function loadWorkerEngine(
     });
     const facts = await worker.loaded;
     const opened = await Promise.race([openPort(messagePort(worker.connect())), worker.failed]);
-    return new WorkerEngine({ worker, facts, opened });
+    const takesPages = options.transfersPages ?? false;
+    return new WorkerEngine({ worker, facts, opened, takesPages });
   } catch (error) {
     worker.end("it could not be loaded", error);
     throw error;
@@ -77,6 +79,7 @@ interface WorkerEngineParts {
   readonly worker: EngineWorker;
   readonly facts: EngineFacts;
   readonly opened: OpenedPort;
+  readonly takesPages: boolean;
 }
 
 /** An engine in a worker of this page, by `loadWorkerEngine`. */
@@ -86,11 +89,14 @@ export class WorkerEngine extends RemoteEngine implements EngineFacts {
   readonly selfTest: EngineFacts["selfTest"];
   readonly quantizationErrors: EngineFacts["quantizationErrors"];
   readonly pipelines: EngineFacts["pipelines"];
+  /** Whether pages of prompts may come from servers: see `joinAsDecodeNode`. */
+  readonly takesPages: boolean;
   readonly #worker: EngineWorker;
   #isClosing = false;
 
-  constructor({ worker, facts, opened }: WorkerEngineParts) {
+  constructor({ worker, facts, opened, takesPages }: WorkerEngineParts) {
     super(opened);
+    this.takesPages = takesPages;
     this.#worker = worker;
     this.adapter = facts.adapter;
     this.memoryPlan = facts.memoryPlan;

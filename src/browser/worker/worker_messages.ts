@@ -11,6 +11,7 @@ import type { PrefixStoreOptions } from "../../engine/prefix/prefix_options.ts";
 import type { ErrorData } from "../../engine/remote/error_data.ts";
 import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
 import type { QuantizationError } from "../../layers/weights/quantizing_upload.ts";
+import type { ArrivedPages } from "../decode_node/arriving_prompts.ts";
 import type { AdapterDescription, OpenDeviceOptions } from "../device.ts";
 import type { ModelAddress } from "./model_address.ts";
 
@@ -19,6 +20,8 @@ export interface Listeners
   extends Pick<EngineOptions, "onPlan" | "onProgress" | "onRecovery" | "onStep"> {
   /** Told of a storage of prefixes that does not work, once until it works again; no request fails for it. */
   readonly onPrefixProblem?: PrefixStoreOptions["onProblem"];
+  /** Told of pages that a prefill server sends, a few times a second while they come: see `joinAsDecodeNode`. */
+  readonly onPages?: ((pages: ArrivedPages) => void) | undefined;
 }
 
 export type ListenerName = keyof Listeners;

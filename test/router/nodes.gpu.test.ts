@@ -1,0 +1,211 @@
+/** Decode nodes over real engines: only what clients allow goes there, and servers go on where they leave. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { WebSocket } from "ws";
+import {
+  type ArrivedPages,
+  withArrivingPrompts,
+} from "../../src/browser/decode_node/arriving_prompts.ts";
+import { type DecodeNode, joinAsDecodeNode } from "../../src/browser/decode_node/join.ts";
+import type { WorkerEngine } from "../../src/browser/worker/worker_engine.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { roundRobinPolicy } from "../../src/router/policy/policy.ts";
+import { openEngine } from "../support/engines/engine.ts";
+import { type RoleServer, roleServer } from "../support/router/pair_servers.ts";
+import { postTo, type RunningRouter, routerTo } from "../support/router/running_router.ts";
+import { closeAll, serverOver } from "../support/router/worker_servers.ts";
+import { until } from "../support/until.ts";
+
+const KEY = ["--disaggregation-key", "of the group"];
+const OPT_IN = { headers: { "x-wisp-decode-node": "allow" } };
+
+let engines: Engine[];
+let prefill: RoleServer;
+let decode: RoleServer;
+let direct: string;
+let router: RunningRouter;
+let arrived: ArrivedPages | undefined;
+const before = globalThis.WebSocket;
+
+beforeAll(async () => {
+  globalThis.WebSocket = WebSocket as unknown as typeof globalThis.WebSocket;
+  const options = { pageSize: 4, transfersPages: true };
+  engines = [
+    await openEngine(options),
+    await openEngine(options),
+    await openEngine(options),
+    await openEngine({ pageSize: 4 }),
+  ];
+  prefill = await roleServer(engines[0]!, "prefill", [
+    ...["--disaggregation-bootstrap-port", "0"],
+    ...KEY,
+  ]);
+  const { bootstrapPort } = prefill;
+  decode = await roleServer(engines[1]!, "decode", [
+    ...["--disaggregation-prefill-hosts", `127.0.0.1:${bootstrapPort}`],
+    ...KEY,
+  ]);
+  const pairPolicies = { prefill: roundRobinPolicy(), decode: roundRobinPolicy() };
+  router = await routerTo([], { pairPolicies, nodesKey: KEY[1]! });
+  const { workers, checks } = router;
+  await checks.admit(workers.add(prefill.url, { role: "prefill", bootstrapPort }));
+  await checks.admit(workers.add(decode.url, { role: "decode" }));
+  await until(async () => expect((await fetch(`${router.url}/readiness`)).status).toBe(200));
+  direct = (await serverOver(engines[3]!)).url;
+});
+afterAll(async () => {
+  await closeAll();
+  for (const engine of engines) await engine.close();
+  globalThis.WebSocket = before;
+});
+
+async function newToken(): Promise<string> {
+  const answer = await fetch(`${router.url}/decode_node_token`, { method: "POST" });
+  return ((await answer.json()) as { token: string }).token;
+}
+
+/** What a page has, without the page. */
+function pageEngine(): WorkerEngine {
+  const served = withArrivingPrompts(engines[2]!, (pages) => {
+    arrived = pages;
+  });
+  return new Proxy(served, {
+    get: (target, name) => (name === "takesPages" ? true : Reflect.get(target, name)),
+  }) as unknown as WorkerEngine;
+}
+
+async function join(): Promise<DecodeNode> {
+  return joinAsDecodeNode(pageEngine(), { url: router.url, token: await newToken() });
+}
+
+const sampling_params = { temperature: 0, max_new_tokens: 24, ignore_eos: true };
+const messages = [{ role: "user", content: "What is the capital of Japan?" }];
+const chat = { messages, max_tokens: 40, temperature: 1, seed: 5 };
+
+/** What does not follow the clock, the cache or chance. */
+const bare = (text: string) =>
+  text
+    .replace(/"(created|cached_tokens|id)":("[^"]*"|[\d.e-]+)/g, "")
+    .replace(/"e2e_latency":[\d.e-]+/g, "");
+
+/** Requests that each server has begun so far, beside those by which the router tries pairs. */
+const asked = () => ({
+  node: router.told.filter(([what, , url]) => what === "outcome" && `${url}`.startsWith("node")),
+  decode: decode.role.counts().opened,
+});
+
+const nothingLeft = () =>
+  until(() => {
+    const { rooms, awaited, frames } = prefill.role.counts();
+    const used = engines.map((engine) => engine.status().usedTokens);
+    const left = [rooms, awaited, frames, decode.role.counts().rooms, ...used];
+    expect(left).toEqual(left.map(() => 0));
+  });
+
+test("answers of a node are those of one server, for requests that allow it alone", async () => {
+  const node = await join();
+  const lists = async () => (await (await fetch(`${router.url}/list_workers`)).json()) as object;
+  expect(await lists()).toMatchObject({ decode_nodes: [node.name] });
+  const requests: readonly (readonly [string, object])[] = [
+    [
+      "/generate",
+      { text: "Once upon a time", sampling_params, return_logprob: true, logprob_start_len: 0 },
+    ],
+    ["/generate", { text: ["One", "Two"], sampling_params }],
+    ["/v1/chat/completions", { ...chat, stream: true }],
+    ["/v1/chat/completions", { ...chat, n: 2 }],
+  ];
+  for (const [path, body] of requests) {
+    const plain = await (await postTo(direct, path, body)).text();
+    const servers = asked().decode;
+    const routed = await postTo(router.url, path, body, OPT_IN);
+    expect([routed.status, bare(await routed.text())]).toEqual([200, bare(plain)]);
+    expect(asked().decode).toBe(servers);
+    await postTo(router.url, path, body).then((answer) => answer.text());
+    expect(asked().decode).toBeGreaterThan(servers);
+  }
+  expect(arrived?.pages).toBeGreaterThan(4);
+  expect(arrived).toMatchObject({ rooms: 0, failed: 0 });
+  await node.leave();
+  expect(await lists()).toMatchObject({ decode_nodes: [] });
+  await nothingLeft();
+});
+
+const CUT: readonly (readonly [string, object])[] = [
+  ["/generate", { text: "It was a dark", sampling_params, stream: true }],
+  // Every token is drawn again, as its log-probabilities are told.
+  ["/generate", { text: "It was late", sampling_params, stream: true, return_logprob: true }],
+  ["/v1/chat/completions", { ...chat, stream: true, stream_options: { include_usage: true } }],
+  [
+    "/v1/responses",
+    { input: "Tell me", max_output_tokens: 24, temperature: 0, store: false, stream: true },
+  ],
+];
+
+test.each(CUT)("a node leaves within %s %j, and the answer is completed", async (path, body) => {
+  const plain = await (await postTo(direct, path, body)).text();
+  const node = await join();
+  const answer = await postTo(router.url, path, body, OPT_IN);
+  const reader = answer.body!.getReader();
+  let text = "";
+  let events = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    text += new TextDecoder().decode(value);
+    events += 1;
+    if (events === 6) await node.leave({ now: true });
+  }
+  const names = (told: string) =>
+    told.replace(/"(item_id|id|created_at|completed_at)":("[^"]*"|[\d.]+)/g, "");
+  expect(names(bare(text))).toBe(names(bare(plain)));
+  // One answer has one name throughout, and one time of its making.
+  for (const key of ["created", "created_at"]) {
+    const times = [...text.matchAll(new RegExp(`"${key}":([\\d.]+)`, "g"))].map(([, at]) => at);
+    expect(new Set(times).size).toBeLessThan(2);
+  }
+  if (path !== "/v1/responses") {
+    expect(new Set([...text.matchAll(/"id":"([^"]*)"/g)].map(([, id]) => id)).size).toBe(1);
+  }
+  expect(router.events.some(({ text: line }) => line.includes("its decode node has left"))).toBe(
+    true,
+  );
+  await nothingLeft();
+});
+
+test("a request without a seed goes on with its draws", async () => {
+  const node = await join();
+  const body = { messages, max_tokens: 60, temperature: 1.3, stream: true, logprobs: true };
+  const answer = await postTo(router.url, "/v1/chat/completions", body, OPT_IN);
+  const reader = answer.body!.getReader();
+  await reader.read();
+  await reader.read();
+  await node.leave({ now: true });
+  let text = "";
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    text += new TextDecoder().decode(next.value);
+  }
+  // Drawn again from the first token on: with other draws it would break off.
+  expect(text).toMatch(/data: \[DONE\]\n\n$/);
+  expect(text).not.toContain('"error"');
+  await nothingLeft();
+});
+
+test("strangers are refused: a token is good for one page, once", async () => {
+  const token = await newToken();
+  const node = await joinAsDecodeNode(pageEngine(), { url: router.url, token });
+  for (const other of [token, "", "0".repeat(32)]) {
+    await expect(joinAsDecodeNode(pageEngine(), { url: router.url, token: other })).rejects.toThrow(
+      "its token is none, or was used already",
+    );
+  }
+  await node.leave();
+  expect((await fetch(`${router.url}/decode_node`)).status).toBe(426);
+  const other = await routerTo([], {
+    pairPolicies: { prefill: roundRobinPolicy(), decode: roundRobinPolicy() },
+  });
+  const refused = await fetch(`${other.url}/decode_node_token`, { method: "POST" });
+  expect([refused.status, await refused.text()]).toEqual([
+    400,
+    expect.stringContaining("--decode-nodes"),
+  ]);
+});
