@@ -1,0 +1,157 @@
+/** What a page of a stranger's browser may not say to a router ends its connection, and nothing else. */
+import { expect, test } from "vitest";
+import type { Channel, ChannelEvents, ChannelMessage } from "../../src/disaggregation/channel.ts";
+import { EventCutter, EventRecord, renamed } from "../../src/router/nodes/answer_events.ts";
+import { DecodeNodes } from "../../src/router/nodes/decode_nodes.ts";
+import {
+  MAX_DECODE_NODES,
+  MAX_NODE_BODY_BYTES,
+  MAX_NODE_BYTES_AHEAD,
+  MAX_NODE_MESSAGE_BYTES,
+  MAX_NODE_REQUESTS,
+  MAX_NODE_TOKENS,
+} from "../../src/router/nodes/limits.ts";
+import { BegunAnswers } from "../../src/router/nodes/node_answer.ts";
+import { numbered } from "../../src/router/nodes/node_messages.ts";
+
+/** The page's end, as the test speaks for it. */
+class PageEnd implements Channel {
+  readonly heard: string[] = [];
+  events!: ChannelEvents;
+  closed: string | undefined;
+  listen(events: ChannelEvents): void {
+    this.events = events;
+  }
+  send(message: ChannelMessage): void {
+    if (typeof message === "string") this.heard.push(message);
+  }
+  close(reason: string): void {
+    this.closed = reason;
+  }
+  say(message: object): void {
+    this.events.onMessage(JSON.stringify(message));
+  }
+}
+
+const optIn = new Request("http://r/", { headers: { "x-wisp-decode-node": "allow" } });
+const place = { host: "p", port: 1, room: "5" };
+
+function joined() {
+  const nodes = new DecodeNodes({ key: "k", onEvent: () => {} });
+  const page = new PageEnd();
+  nodes.accept(page);
+  page.say({ type: "join", version: 1, token: nodes.newToken().token });
+  const node = nodes.choose(optIn, new Uint8Array(2))!;
+  const ask = (signal = new AbortController().signal) =>
+    node.link.ask(
+      { url: "node://a/generate?b", method: "POST", headers: {}, body: new Uint8Array(2), signal },
+      { begun: new BegunAnswers(1), ...place },
+    );
+  return { nodes, page, node, ask };
+}
+
+const HEAD = { type: "head", id: 1, status: 200, headers: { "content-type": "application/json" } };
+const bytes = (id: number, length: number) => numbered(id, new Uint8Array(length));
+
+const WRONG: Readonly<Record<string, (page: PageEnd) => void>> = {
+  "no JSON": (page) => page.events.onMessage("{"),
+  "another type": (page) => page.say({ type: "request", id: 1 }),
+  "a second join": (page) => page.say({ type: "join", version: 1, token: "" }),
+  "bytes before a head": (page) => page.events.onMessage(bytes(1, 5)),
+  "bytes without a number": (page) => page.events.onMessage(new Uint8Array(3)),
+  "two heads": (page) => {
+    for (const head of [HEAD, HEAD]) page.say(head);
+  },
+  "a status that is none": (page) => page.say({ ...HEAD, status: 99 }),
+  "a page as an answer": (page) => page.say({ ...HEAD, headers: { "content-type": "text/html" } }),
+  "an end before a head": (page) => page.say({ type: "end", id: 1 }),
+  "more than it may send": (page) => {
+    page.say(HEAD);
+    const most = MAX_NODE_BYTES_AHEAD + MAX_NODE_MESSAGE_BYTES;
+    for (let sent = 0; sent <= most; sent += 2 ** 16) page.events.onMessage(bytes(1, 2 ** 16));
+  },
+  "tokens that are none": (page) => page.say({ type: "tokens", id: 1, answer: 0, tokens: [-1] }),
+  "tokens of no answer": (page) => page.say({ type: "tokens", id: 1, answer: 7, tokens: [1] }),
+  "too many tokens": (page) => {
+    const tokens = Array(2 ** 15).fill(1);
+    for (let i = 0; i < 5; i++) page.say({ type: "tokens", id: 1, answer: 0, tokens });
+  },
+};
+
+test.each(Object.entries(WRONG))("%s ends it", async (_, say) => {
+  const { nodes, page, ask } = joined();
+  const answer = ask().then(async ({ body }) => {
+    for (;;) await body.read();
+  });
+  say(page);
+  await expect(answer).rejects.toThrow();
+  expect(page.closed).toBeDefined();
+  expect(nodes.names).toEqual([]);
+});
+
+test("of its headers a client gets those that an answer needs, and of its bytes all", async () => {
+  const { page, ask } = joined();
+  const asked = ask();
+  page.say({
+    ...HEAD,
+    headers: { ...HEAD.headers, "set-cookie": "a=b", "x-should-retry": "a\nb" },
+  });
+  const { headers, body } = await asked;
+  expect(headers).toEqual([["content-type", "application/json"]]);
+  page.events.onMessage(numbered(1, Uint8Array.of(1, 2)));
+  expect(await body.read()).toEqual(Uint8Array.of(1, 2));
+  expect(JSON.parse(page.heard.at(-1)!)).toEqual({ type: "taken", id: 1, bytes: 2 });
+  page.say({ type: "end", id: 1 });
+  expect(await body.read()).toBeUndefined();
+});
+
+test("a node gets no more requests than it may have, and those that are left are told", async () => {
+  const { nodes, page, ask } = joined();
+  const leaving = new AbortController();
+  const first = ask(leaving.signal);
+  for (let i = 1; i < MAX_NODE_REQUESTS; i++) void ask().catch(() => {});
+  expect(nodes.choose(optIn, new Uint8Array(2))).toBeUndefined();
+  leaving.abort();
+  await expect(first).rejects.toThrow();
+  expect(page.heard.map((text) => JSON.parse(text).type)).toContain("abort");
+  expect(nodes.choose(optIn, new Uint8Array(MAX_NODE_BODY_BYTES + 1))).toBeUndefined();
+  expect(nodes.choose(new Request("http://r/"), new Uint8Array(2))).toBeUndefined();
+  expect(nodes.choose(optIn, new Uint8Array(2))).toBeDefined();
+  page.say({ type: "leave" });
+  expect(nodes.choose(optIn, new Uint8Array(2))).toBeUndefined();
+});
+
+test("there are no more nodes and tokens than the most", () => {
+  const nodes = new DecodeNodes({ key: "k", onEvent: () => {} });
+  const pages = Array.from({ length: MAX_DECODE_NODES + 1 }, () => {
+    const page = new PageEnd();
+    nodes.accept(page);
+    return page;
+  });
+  expect(pages.map(({ closed }) => closed !== undefined).indexOf(true)).toBe(MAX_DECODE_NODES);
+  for (let i = 0; i < MAX_NODE_TOKENS; i++) nodes.newToken();
+  expect(() => nodes.newToken()).toThrow("which are the most");
+  nodes.close();
+});
+
+test("events are cut, compared without names and times, and get the names of others", () => {
+  const cutter = new EventCutter("\n\n");
+  const event = (id: string, text: string) =>
+    `data: {"id":"${id}","text":"${text}","created":1700000001}\n\n`;
+  const [one, other] = [event("chatcmpl-one", "a"), event("chatcmpl-two", "a")];
+  const raw = new TextEncoder().encode(`${one}${one}x`);
+  expect([...cutter.push(raw.slice(0, 20)), ...cutter.push(raw.slice(20))]).toEqual([one, one]);
+  expect(cutter.rest).toBe("x");
+  const recordOf = (...events: string[]) => {
+    const record = new EventRecord();
+    for (const each of events) record.add(each);
+    return record;
+  };
+  const [sent, again] = [recordOf(one, one), recordOf(other, other)];
+  expect(again.digest).toBe(sent.digest);
+  expect(recordOf(one, event("chatcmpl-one", "b")).digest).not.toBe(sent.digest);
+  expect(recordOf(one, event("chatcmpl-two", "a")).digest).not.toBe(sent.digest);
+  expect(renamed(event("chatcmpl-two", "b"), again.names, sent.names)).toBe(
+    event("chatcmpl-one", "b"),
+  );
+});
