@@ -27,7 +27,7 @@ import { Sequence } from "./schedule/sequence.ts";
 import type { Drafter, ToldTokens } from "./schedule/sequence_drafts.ts";
 import { ProfiledDetokenizer } from "./step/profiled_detokenizer.ts";
 import type { Profiler } from "./step/profiler.ts";
-import { type PageRoutes, requireTravelling } from "./transfer/page_routes.ts";
+import type { PageRoutes } from "./transfer/page_routes.ts";
 
 /** What only the engine itself takes, as it cannot cross a worker or a socket. */
 export interface LocalRequest extends GenerationRequest, PageRoutes {
@@ -140,7 +140,6 @@ function createSequence(
   const { vocabularySize, contextLength } = model;
   const { tokens: prompt, embeddings } = context.prompt;
   const { vocabulary } = text.tokenizer;
-  requireTravelling(request, embeddings);
   const asked = completionLimit(prompt.length, sampling.maxNewTokens, {
     contextLength,
     fallback: DEFAULT_MAX_NEW_TOKENS,

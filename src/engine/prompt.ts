@@ -13,6 +13,7 @@ import { PromptEmbeddings } from "./prompt_embeddings.ts";
 import { abortError } from "./schedule/chunk_stream.ts";
 import { boundedText, tooLong } from "./text/text_jobs.ts";
 import { finished, type TextService, type TextWork } from "./text/text_service.ts";
+import type { PageRoutes } from "./transfer/page_routes.ts";
 
 export interface PromptOptions {
   /** Tokenizes texts and conversations. */
@@ -61,7 +62,7 @@ export class PromptReader {
   }
 
   /** @throws {InvalidRequestError} naming the field; so does the prompt's promise reject. */
-  read(request: GenerationRequest): PendingPrompt {
+  read(request: GenerationRequest & PageRoutes): PendingPrompt {
     const { prompt, messages, tokens, inputEmbeds } = request;
     const given = [prompt, messages, tokens, inputEmbeds].filter((form) => form !== undefined);
     if (given.length !== 1) {
@@ -82,14 +83,17 @@ export class PromptReader {
     this.#options.images?.close();
   }
 
-  #readOne(request: GenerationRequest): PendingPrompt {
-    const { inputEmbeds } = request;
+  #readOne(request: GenerationRequest & PageRoutes): PendingPrompt {
+    const { inputEmbeds, pageTaker, pageSource } = request;
     if (inputEmbeds === undefined) return this.#readText(request);
     const rows = inputEmbeds.slice(0, fittingLength(inputEmbeds, this.#options));
-    const prompt = PromptEmbeddings.read(rows, this.#options).then((embeddings) => ({
-      tokens: embeddings.ids,
-      embeddings,
-    }));
+    const travels = (pageTaker ?? pageSource) !== undefined;
+    const prompt = PromptEmbeddings.read(rows, { ...this.#options, travels }).then(
+      (embeddings) => ({
+        tokens: embeddings.ids,
+        embeddings,
+      }),
+    );
     return { prompt, leave: () => {} };
   }
 

@@ -7,6 +7,8 @@
  *
  * @module
  */
+import { sha256 } from "@noble/hashes/sha2.js";
+import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
 import type { ContentIds } from "../cache/content_id.ts";
 import type { Contents } from "../cache/prefix_block.ts";
 import { InvalidRequestError } from "../errors.ts";
@@ -25,6 +27,15 @@ export interface LastingPrompt {
   readonly contents: Contents;
 }
 
+export interface EmbeddingOptions {
+  readonly hiddenSize: number;
+  readonly contentIds: ContentIds;
+  readonly travels?: boolean | undefined;
+}
+
+/** Stands in a prompt where its rows are named instead. */
+const NO_TOKEN = 0;
+
 export class PromptEmbeddings {
   /** Of the whole prompt: a token's, or that of a row. */
   readonly ids: readonly number[];
@@ -34,8 +45,10 @@ export class PromptEmbeddings {
   readonly places: RopePlaces | undefined;
   /** How many of the rows are images'. */
   readonly imageTokens: number;
-  /** Absent where the rows are of no images: no other process has a name for them. */
+  /** Absent where the rows are of no images: no other process has a name for them that lasts. */
   readonly lasting: LastingPrompt | undefined;
+  /** As another engine knows it that is given the same rows; absent where none was to be asked. */
+  readonly travelling: LastingPrompt | undefined;
 
   private constructor(
     rows: readonly (Float32Array | undefined)[],
@@ -44,35 +57,42 @@ export class PromptEmbeddings {
       places,
       imageTokens = 0,
       lasting,
-    }: Partial<Pick<PromptEmbeddings, "places" | "imageTokens" | "lasting">> = {},
+      travelling = lasting,
+    }: Partial<Pick<PromptEmbeddings, "places" | "imageTokens" | "lasting" | "travelling">> = {},
   ) {
     this.#rows = rows;
     this.ids = ids;
     this.places = places;
     this.imageTokens = imageTokens;
     this.lasting = lasting;
+    this.travelling = travelling;
   }
 
   /**
    * Reads rows, many in slices between which other work has its turns; none may change until then.
    *
+   * @param options `travels`: whether another engine has to know the prompt again.
    * @throws {InvalidRequestError} as a rejection, naming the row that has another width or a number
    * that is not finite in f32.
    */
   static async read(
     given: NonNullable<GenerationRequest["inputEmbeds"]>,
-    { hiddenSize, contentIds }: { readonly hiddenSize: number; readonly contentIds: ContentIds },
+    { hiddenSize, contentIds, travels = false }: EmbeddingOptions,
   ): Promise<PromptEmbeddings> {
     const rows: Float32Array[] = [];
     const ids: number[] = [];
+    const contents = new Map<number, string>();
     for (const [r, row] of given.entries()) {
       requireRow(row, r, hiddenSize);
       const floats = row instanceof Float32Array ? row : Float32Array.from(row);
       rows.push(floats);
       ids.push(contentIds.of(wordsOf(floats)));
+      if (travels) contents.set(r, nameOfRow(floats));
       if (turns.isDue) await turns.take();
     }
-    return new PromptEmbeddings(rows, ids);
+    if (!travels) return new PromptEmbeddings(rows, ids);
+    const travelling = { tokens: rows.map(() => NO_TOKEN), contents };
+    return new PromptEmbeddings(rows, ids, { travelling });
   }
 
   /**
@@ -130,6 +150,14 @@ export class PromptEmbeddings {
   release(): void {
     this.#rows = [];
   }
+}
+
+/** What no other row has: a digest of its bytes, and of what they are. */
+function nameOfRow({ buffer, byteOffset, byteLength, length }: Float32Array): string {
+  const hash = sha256.create();
+  hash.update(utf8ToBytes(`f32 row of ${length} `));
+  hash.update(new Uint8Array(buffer, byteOffset, byteLength));
+  return bytesToHex(hash.digest());
 }
 
 function wordsOf({ buffer, byteOffset, length }: Float32Array): Uint32Array {

@@ -27,6 +27,11 @@ const PENALTIES = {
   repetition_penalty: 1.2,
 };
 
+/** As numbers of JSON, whose f32 are the rows. */
+const EMBEDDINGS = Array.from({ length: 9 }, (_, r) =>
+  Array.from({ length: 256 }, (_, i) => Math.sin(r * 256 + i) / 4),
+);
+
 const REQUESTS: readonly (readonly [path: string, body: object])[] = [
   ["/generate", { text: "Once upon a time", sampling_params }],
   ["/generate", { text: "Once upon a time", sampling_params, stream: true }],
@@ -37,6 +42,7 @@ const REQUESTS: readonly (readonly [path: string, body: object])[] = [
   ["/generate", { text: "J", sampling_params: { ...sampling_params, json_schema: SCHEMA } }],
   ["/generate", { text: "Y", sampling_params: { ...sampling_params, regex: "yes, all of it" } }],
   ["/generate", { input_ids: [5, 9, 5, 9, 7], sampling_params: PENALTIES }],
+  ["/generate", { input_embeds: EMBEDDINGS, sampling_params }],
   ["/v1/chat/completions", { messages, max_tokens: 8, seed: 3, logprobs: true, n: 2 }],
   ["/v1/chat/completions", { messages, max_tokens: 8, temperature: 0, stream: true }],
   ["/v1/completions", { prompt: ["One", "Two"], max_tokens: 6, temperature: 0, echo: true }],

@@ -4,7 +4,6 @@
  * @module
  */
 import type { Contents } from "../../cache/prefix_block.ts";
-import { UnsupportedError } from "../../errors.ts";
 import type { PromptEmbeddings } from "../prompt_embeddings.ts";
 
 /** A prompt of which pages travel. */
@@ -65,7 +64,7 @@ export function travellingPrompt(
   }: { readonly tokens: readonly number[]; readonly embeddings?: PromptEmbeddings | undefined },
   pageSize: number,
 ): TravellingPrompt {
-  const { tokens, contents } = embeddings?.lasting ?? { tokens: own, contents: undefined };
+  const { tokens, contents } = embeddings?.travelling ?? { tokens: own, contents: undefined };
   return { tokens, contents, pageSize, pageCount: Math.ceil((tokens.length - 1) / pageSize) };
 }
 
@@ -75,15 +74,4 @@ export interface PageRoutes {
   readonly pageTaker?: PageTaker | undefined;
   /** Gives them. Default: they are computed here. */
   readonly pageSource?: PageSource | undefined;
-}
-
-/** @throws {UnsupportedError} for a prompt that pages of another engine are of no use to. */
-export function requireTravelling(
-  { pageTaker, pageSource }: PageRoutes,
-  embeddings: PromptEmbeddings | undefined,
-): void {
-  if (embeddings === undefined || embeddings.lasting !== undefined) return;
-  if ((pageTaker ?? pageSource) === undefined) return;
-  const reason = "only prompts of tokens and images travel between prefill and decode servers";
-  throw new UnsupportedError("input_embeds", reason);
 }
