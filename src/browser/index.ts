@@ -7,7 +7,8 @@
 export { DownloadError, type RetryPolicy } from "../http/retries.ts";
 export { browserDecoder } from "./decode_image.ts";
 export type { ArrivedPages } from "./decode_node/arriving_prompts.ts";
-export { type DecodeNode, type DecodeNodeOptions, joinAsDecodeNode } from "./decode_node/join.ts";
+export type { DecodeNode, DecodeNodeOptions } from "./decode_node/decode_node.ts";
+export { joinAsDecodeNode } from "./decode_node/join.ts";
 export {
   type AdapterDescription,
   describeAdapter,

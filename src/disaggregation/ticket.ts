@@ -78,7 +78,7 @@ export class LinkKey {
   /**
    * The other end says by what it comes.
    *
-   * @throws {TransferError} where it may not: without a key of the group, everybody could write tickets.
+   * @throws {TransferError} where it may not: without a key of the group, strangers could write tickets.
    */
   show(ticket: string | undefined): void {
     const { key, needsTicket } = this.#options;

@@ -118,7 +118,7 @@ export function createRouter(options: RouterOptions): Router {
   return { app, workers, admission, checks, nodes, stop };
 }
 
-/** @throws {InvalidRequestError} where no two servers share requests, or everybody could write tickets. */
+/** @throws {InvalidRequestError} where no two servers share requests, or strangers could write tickets. */
 function nodesOf({ nodesKey: key, pairPolicies, observer }: RouterOptions) {
   if (key === undefined) return undefined;
   if (key === "" || pairPolicies === undefined) {

@@ -73,7 +73,7 @@ function strangerAt(key: string, isPage = true) {
   return { prefill, open };
 }
 
-test("a ticket opens the rooms of its owner, and no others, whoever comes first", async () => {
+test("a ticket opens the rooms of its owner, and no others, in either order", async () => {
   const { prefill, open } = strangerAt("key");
   const ticket = () => newTicket("key", "aa");
   void prefill.open("1", "r", "aa").begin(PROMPT);
@@ -121,7 +121,7 @@ test("tickets of others, wrong ones, and pages without one are refused", async (
     expect.stringContaining("different keys"),
     expect.stringContaining("different keys"),
   ]);
-  // Without a key of the group everybody could write tickets.
+  // Without a key of the group strangers could write tickets.
   const { prefill, open } = strangerAt("");
   void prefill
     .open("1", "r", "aa")

@@ -5,7 +5,8 @@ import {
   type ArrivedPages,
   withArrivingPrompts,
 } from "../../src/browser/decode_node/arriving_prompts.ts";
-import { type DecodeNode, joinAsDecodeNode } from "../../src/browser/decode_node/join.ts";
+import type { DecodeNode } from "../../src/browser/decode_node/decode_node.ts";
+import { joinAsDecodeNode } from "../../src/browser/decode_node/join.ts";
 import type { WorkerEngine } from "../../src/browser/worker/worker_engine.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import { roundRobinPolicy } from "../../src/router/policy/policy.ts";

@@ -103,7 +103,10 @@ describe.each(MODELS)("%s", (name, options, ofPrefill) => {
   };
 
   const asked = name.startsWith("pages") ? REQUESTS : REQUESTS.slice(0, 9);
-  test.each(asked)("%s answers to the bit: %j", async (path, body) => {
+  const named = asked.map(
+    ([path, body]) => [path, JSON.stringify(body).slice(0, 160), body] as const,
+  );
+  test.each(named)("%s answers to the bit: %s", async (path, _, body) => {
     const plain = await (await postTo(direct, path, body)).text();
     expect(plain.length, plain).toBeGreaterThan(50);
     // The second time both sides have the prompt in their caches.

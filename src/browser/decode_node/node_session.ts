@@ -20,7 +20,7 @@ import { createApp } from "../../server/app.ts";
 import { layerOver } from "../../server/engine_layer.ts";
 import type { EngineRole } from "../../server/server_context.ts";
 import type { WorkerEngine } from "../worker/worker_engine.ts";
-import type { DecodeNode, DecodeNodeOptions } from "./join.ts";
+import type { DecodeNode, DecodeNodeOptions } from "./decode_node.ts";
 import { NodeReply, type NodeRequestHead } from "./node_reply.ts";
 import { connectPage } from "./page_socket.ts";
 

@@ -19,7 +19,7 @@ const SEPARATORS: readonly (readonly [type: string, separator: string])[] = [
 export interface OtherAnswer {
   readonly answer: UpstreamAnswer;
   readonly first: Uint8Array | undefined;
-  /** To be called once, when it is over. @param isBroken Undefined where nobody waits for it any more. */
+  /** To be called once, when it is over. @param isBroken Undefined where its client has left. */
   readonly end: (isBroken?: boolean) => void;
 }
 

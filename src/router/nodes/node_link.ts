@@ -140,7 +140,7 @@ export class NodeLink {
 
   #takeBytes(message: Exclude<ChannelMessage, string>): void {
     const { id, bytes } = ofNumber(wholeOf(message));
-    // Of one that nobody waits for any more: they were on their way.
+    // Of a request that has ended here: they were on their way.
     this.#answers.get(id)?.take(bytes);
   }
 
