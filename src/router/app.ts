@@ -122,8 +122,8 @@ export function createRouter(options: RouterOptions): Router {
 function nodesOf({ nodesKey: key, pairPolicies, observer }: RouterOptions) {
   if (key === undefined) return undefined;
   if (key === "" || pairPolicies === undefined) {
-    const rule = "the key of prefill servers whose requests a decode server shares";
-    throw new InvalidRequestError(`nodesKey must be ${rule}`, "nodesKey");
+    const state = "decode nodes need prefill servers, and a key of their group";
+    throw new InvalidRequestError(`Cannot use nodesKey: ${state}`, "nodesKey");
   }
   return new DecodeNodes({ key, onEvent: (event) => observer.event(event) });
 }

@@ -15,6 +15,7 @@ import { ProgressView } from "../model/progress_view.ts";
 import { mountPanel, type Panel } from "../panel/panel.ts";
 import { announce } from "./announce.ts";
 import { clearBanner, showBanner, showError, showRecovery } from "./banner.ts";
+import { DecodeNodeSwitch } from "./decode_node.ts";
 import { byId, setText } from "./dom.ts";
 import { Drawers } from "./drawers.ts";
 import { EndpointSwitch } from "./endpoint.ts";
@@ -25,6 +26,7 @@ export class App {
   readonly #picker: Picker;
   readonly #chat: ChatView;
   readonly #endpoint = new EndpointSwitch();
+  readonly #node = new DecodeNodeSwitch();
   #loaded: LoadedModel | undefined;
   #panel: Panel | undefined;
   /** Set while a model is loaded. */
@@ -48,7 +50,7 @@ export class App {
       fail: showError,
     });
     byId("models").append(this.#picker.element);
-    byId("endpoint").append(this.#endpoint.element);
+    byId("endpoint").append(this.#endpoint.element, this.#node.element);
     byId("open-models").addEventListener("click", () => {
       const isShown = !byId("models-view").hidden;
       this.#show(isShown && this.#loaded !== undefined ? "chat" : "models");
@@ -94,6 +96,7 @@ export class App {
         onProgress: (progress) => view.show(progress),
         onFit: (fit) => view.showFit(fit),
         onRecovery: showRecovery,
+        onPages: (pages) => this.#node.arrive(pages),
         onPrefixProblem: (problem) =>
           showBanner({ text: "Beginnings of chats cannot be kept.", advice: problem }, "warning"),
       });
@@ -117,6 +120,7 @@ export class App {
     this.#panel = mountPanel(byId("panel"), loaded.engine);
     this.#chat.useSource(engineSource(loaded.engine));
     void this.#endpoint.use(loaded);
+    void this.#node.use(loaded);
     this.#show("chat");
     announce(`${loaded.name} is ready`);
   }
@@ -131,6 +135,7 @@ export class App {
     setText(byId("model-name"), "Choose a model");
     byId("open-models").removeAttribute("data-ready");
     await this.#endpoint.use(undefined);
+    await this.#node.use(undefined);
     await engine?.close();
   }
 }

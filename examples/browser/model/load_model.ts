@@ -11,6 +11,7 @@ import {
   type SpeculationOptions,
 } from "wisp-llm";
 import {
+  type ArrivedPages,
   loadWorkerEngine,
   type ModelAddress,
   openModel,
@@ -48,6 +49,8 @@ export interface LoadModelOptions {
   /** Called later too: when the GPU is lost and found again, and when prefixes cannot be kept. */
   readonly onRecovery: (event: RecoveryEvent) => void;
   readonly onPrefixProblem: (problem: string) => void;
+  /** Of prompts that a prefill server computes for this page. */
+  readonly onPages: (pages: ArrivedPages) => void;
 }
 
 /** Chats of this page and a few requests to its local endpoint. */
@@ -78,6 +81,7 @@ export async function loadModel(
     contextLength,
     deviceMemory,
     maxRunningRequests: MAX_RUNNING,
+    transfersPages: true,
     ...(options.keepsPrefixes && (await hasStorage()) && { prefixStore: {} }),
     ...speculationOf(options.drafts, report),
     ...(fit.form !== "published" && { quantization: fit.form }),

@@ -31,5 +31,5 @@ export function giveNodeToken(context: RouterContext): Response {
  */
 export function decodeNode(context: RouterContext): Response {
   nodesOf(context, NODE_PATH);
-  throw new HttpError("upgrade_required", `Cannot GET ${NODE_PATH}: only a WebSocket may join`);
+  throw new HttpError("upgrade_required", `Cannot join ${NODE_PATH}: it takes WebSockets only`);
 }

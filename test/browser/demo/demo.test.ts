@@ -1,7 +1,10 @@
 import { readFileSync } from "node:fs";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { roundRobinPolicy } from "../../../src/router/policy/policy.ts";
 import { ask, type Demo, openDemo, serveDemo } from "../../support/browser/demo.ts";
+import { routerTo } from "../../support/router/running_router.ts";
+import { closeAll } from "../../support/router/worker_servers.ts";
 import { until } from "../../support/until.ts";
 
 const QUESTION = "What is the capital of Japan?";
@@ -238,6 +241,31 @@ test("other code of this origin uses the model through the local endpoint", asyn
   await page.getByRole("switch", { name: "Serve to this origin" }).click();
   await address.waitFor({ state: "hidden" });
   await button("Close engine").click();
+});
+
+test("the page answers for a router, and tells what arrives", async () => {
+  const policies = { prefill: roundRobinPolicy(), decode: roundRobinPolicy() };
+  const allowedOrigins = [new URL((demo as Demo).address).origin];
+  const router = await routerTo([], { pairPolicies: policies, nodesKey: "key", allowedOrigins });
+  const given = await fetch(`${router.url}/decode_node_token`, { method: "POST" });
+  const { token } = (await given.json()) as { token: string };
+  await button("Engine").click();
+  const toggle = page.getByRole("switch", { name: "Answer for a router" });
+  await page.getByLabel("Router", { exact: true }).fill(router.url);
+  await page.getByLabel("Token", { exact: true }).fill(token);
+  await toggle.click();
+  const arrived = page.locator("[data-figure=arrived]");
+  await arrived.waitFor();
+  expect(await arrived.textContent()).toMatch(/^0 pages of 0 prompts arrived .*; 0 answers being/);
+  expect(router.nodes!.names).toHaveLength(1);
+  await toggle.click();
+  await arrived.waitFor({ state: "hidden" });
+  await until(() => expect(router.nodes!.names).toEqual([]));
+  await toggle.click();
+  await page.getByText("its token is none, or was used already").waitFor();
+  await button("Dismiss").click();
+  await button("Close engine").click();
+  await closeAll();
 });
 
 test("what was computed of a chat is written to the browser's storage", async () => {
