@@ -17,11 +17,11 @@ import { table } from "../support/table.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const MODEL = "examples/tiny-deepseek-v3";
 const CHATS = 4;
-const CHAT_TOKENS = 96;
-const PROMPTS = 6;
+const CHAT_TOKENS = 1400;
+const PROMPTS = 5;
 const PROMPT_TOKENS = 700;
 /** Milliseconds from one prompt to the next. */
-const PAUSE = 400;
+const PAUSE = 700;
 const ROUNDS = 2;
 const SHARED = ["--model-path", MODEL, "--port", "0", "--max-total-tokens", "16384"];
 const KEY = ["--disaggregation-key", "bench"];
