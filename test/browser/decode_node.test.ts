@@ -151,7 +151,7 @@ test("pages of other origins, and those without a token, do not join", async (co
       url,
     );
   const address = router.url.replace("http", "ws");
-  expect(await opened(`${address}/decode_node`)).toContain("its token is none");
+  expect(await opened(`${address}/join_as_decode_node`)).toContain("its token is none");
   expect(await opened(`${address}/elsewhere`)).toBe("");
   const strange = await served.browser.newPage();
   context.onTestFinished(() => strange.close());
@@ -163,7 +163,7 @@ test("pages of other origins, and those without a token, do not join", async (co
         socket.onopen = () => resolve(false);
         socket.onerror = () => resolve(true);
       }),
-    `${address}/decode_node`,
+    `${address}/join_as_decode_node`,
   );
   expect(refused).toBe(true);
 });

@@ -197,7 +197,7 @@ test("strangers are refused: a token is good for one page, once", async () => {
     );
   }
   await node.leave();
-  expect((await fetch(`${router.url}/decode_node`)).status).toBe(426);
+  expect((await fetch(`${router.url}/join_as_decode_node`)).status).toBe(426);
   const other = await routerTo([], {
     pairPolicies: { prefill: roundRobinPolicy(), decode: roundRobinPolicy() },
   });

@@ -37,7 +37,10 @@ export async function startNode(
     const reason = "the engine was loaded without transfersPages";
     throw new UnsupportedError("joinAsDecodeNode", reason);
   }
-  const url = new URL("decode_node", options.url.endsWith("/") ? options.url : `${options.url}/`);
+  const url = new URL(
+    "join_as_decode_node",
+    options.url.endsWith("/") ? options.url : `${options.url}/`,
+  );
   url.protocol = url.protocol.replace("http", "ws");
   const refused = (problem: string) => new WorkerError(`Cannot join ${options.url}: ${problem}`);
   const channel = await connectPage(url.href, CONNECT_TIMEOUT).catch((error: Error) => {

@@ -15,7 +15,7 @@ import type { App } from "../serve/http.ts";
 /** By which the router says that a request may leave HTTP, and that nothing else is wrong with it. */
 const MAY_UPGRADE = 426;
 
-/** Takes connections that ask for `/decode_node` and that the router's doors let in. */
+/** Takes connections that ask for `/join_as_decode_node` and that the router's doors let in. */
 export function nodeSockets(app: App, nodes: DecodeNodes) {
   const sockets = new WebSocketServer({
     noServer: true,

@@ -8,7 +8,7 @@ import { HttpError } from "../../http/error_response.ts";
 import type { DecodeNodes } from "../nodes/decode_nodes.ts";
 import type { RouterContext } from "../router_context.ts";
 
-export const NODE_PATH = "/decode_node";
+export const NODE_PATH = "/join_as_decode_node";
 
 /** @throws {UnsupportedError} where none may join. */
 function nodesOf({ nodes }: RouterContext, path: string): DecodeNodes {
@@ -24,7 +24,7 @@ export function giveNodeToken(context: RouterContext): Response {
 }
 
 /**
- * `GET /decode_node`: what a page's WebSocket asks for. A request that comes so far may be one; what
+ * `GET /join_as_decode_node`: what a page's WebSocket asks for. A request that comes so far may be one; what
  * joins shows its token by its first message.
  *
  * @throws {HttpError} `upgrade_required`, whatever else is right.

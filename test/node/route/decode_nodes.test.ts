@@ -55,7 +55,7 @@ test("pages of listed origins join by tokens that the admin key gives", async ()
     fetch(`${router.url}/decode_node_token`, { method: "POST", headers: { authorization } });
   expect((await give("Bearer k")).status).toBe(401);
   const { token } = (await (await give("Bearer boss")).json()) as { token: string };
-  const url = `${router.url}/decode_node`;
+  const url = `${router.url}/join_as_decode_node`;
   expect(await ended(url, "http://elsewhere", token)).toContain("403");
   expect(await ended(`${router.url}/generate`, "http://page", token)).toContain("400");
   expect(await ended(url, "http://page", "k")).toContain("its token is none");
