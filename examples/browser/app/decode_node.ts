@@ -39,7 +39,7 @@ export class DecodeNodeSwitch {
       element(
         "p",
         { class: "hint" },
-        "Servers compute prompts, this page answers them. Whoever runs the router gives it a token.",
+        "Servers compute prompts, this page answers them. The router gives it a token, which its operator hands out.",
       ),
       element("label", {}, "Router", this.#url),
       element("label", {}, "Token", this.#token),

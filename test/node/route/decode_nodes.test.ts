@@ -1,4 +1,4 @@
-/** A router lets pages of browsers in by its own options alone, and refuses those that help nobody. */
+/** A router lets pages of browsers in by options of its own alone, and refuses options that need others. */
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
 import { parseOptions } from "../../../src/node/options/option_parser.ts";
