@@ -95,7 +95,7 @@ const longGpuTests = [
   "test/engine/**/{pipelines,staged_forms}.gpu.test.ts",
   "test/node/device/kernel_tuning.gpu.test.ts",
   // Several engines for each kind of pair; the matrix of exactness has theirs in short.
-  "test/router/pairs.gpu.test.ts",
+  "test/router/{nodes,pairs}.gpu.test.ts",
   "test/engine/transfer/travelling_awaits.gpu.test.ts",
   // Devices of the least limits, what ranks cannot share, kernels of a whole command, several engines.
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
