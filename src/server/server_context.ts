@@ -68,10 +68,13 @@ export interface RoleCounts {
 /** What a server does that shares each request with another one. */
 export interface EngineRole {
   readonly name: DisaggregatedSide;
-  counts(): RoleCounts;
+  /** Absent where nothing here knows them, as in a page whose engine's worker takes cache pages. */
+  counts?(): RoleCounts;
   /** The engine that does its part of requests, of which each has `bootstrap`. */
   over(engine: GenerationEngine): GenerationEngine;
 }
+
+export type CountedRole = Required<EngineRole>;
 
 export interface ServerContext {
   /** Absent: requests are its own. */

@@ -106,7 +106,6 @@ class NodeSession {
   #role(): EngineRole {
     return {
       name: "decode",
-      counts: () => ({}) as ReturnType<EngineRole["counts"]>,
       over: (engine) =>
         layerOver(engine, {
           generate: (request) => {

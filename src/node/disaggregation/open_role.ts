@@ -18,7 +18,7 @@ import { type DisaggregatedSide, UnsupportedError } from "../../errors.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../generation.ts";
 import { layerOver } from "../../server/engine_layer.ts";
 import { isLoopback } from "../../server/guard/hosts.ts";
-import type { EngineRole, RoleCounts } from "../../server/server_context.ts";
+import type { CountedRole, RoleCounts } from "../../server/server_context.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { transferWorkers } from "../options/engine_variables.ts";
 import type { StartedEngine } from "../serve/start_engine.ts";
@@ -31,7 +31,7 @@ import {
 import { openWays, type PageWays } from "./page_ways.ts";
 import { connectWebSocket } from "./web_socket_channel.ts";
 
-export interface OpenedRole extends EngineRole {
+export interface OpenedRole extends CountedRole {
   /** Lines for the log, of which the last says where it listens. */
   readonly lines: readonly string[];
   close(): Promise<void>;

@@ -12,7 +12,7 @@ import type { EngineStatus, GenerationEngine } from "../../generation.ts";
 import type { RankStatus } from "../../ranks_status.ts";
 import type { MetricsPage } from "../../server/observe/metrics_page.ts";
 import type { EngineObserver } from "../../server/observe/observe.ts";
-import type { EngineRole } from "../../server/server_context.ts";
+import type { CountedRole } from "../../server/server_context.ts";
 import { acceptLength } from "../../speculation_figures.ts";
 import type { StartTimes } from "../serve/start_times.ts";
 import {
@@ -33,7 +33,7 @@ export interface PrometheusOptions {
   /** Of the engine's start, if the server has measured it. */
   readonly startTimes?: StartTimes;
   /** Of a server that shares requests with another one. */
-  readonly role?: EngineRole | undefined;
+  readonly role?: CountedRole | undefined;
 }
 
 const RANK_LABELS = { engine_type: "unified", tp_rank: "0", pp_rank: "0", dp_rank: "0" };

@@ -5,12 +5,12 @@
  * @module
  */
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { EngineRole, RoleCounts } from "../../server/server_context.ts";
+import type { CountedRole, RoleCounts } from "../../server/server_context.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
 /** @param labels Of each series. */
-export function addRoleMetrics(registry: Registry, role: EngineRole, labels: Labels): void {
+export function addRoleMetrics(registry: Registry, role: CountedRole, labels: Labels): void {
   const registers = [registry];
   const labelNames = Object.keys(labels);
   const gauge = (name: string, help: string, value: (counts: RoleCounts) => number) =>
@@ -52,7 +52,7 @@ export function addRoleMetrics(registry: Registry, role: EngineRole, labels: Lab
 
 type Add = (name: string, help: string, value: (counts: RoleCounts) => number) => unknown;
 
-function addRooms({ name }: EngineRole, gauge: Add): void {
+function addRooms({ name }: CountedRole, gauge: Add): void {
   const moves = name === "prefill" ? "inflight" : "transfer";
   gauge(
     `num_${name}_prealloc_queue_reqs`,

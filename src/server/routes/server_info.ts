@@ -45,13 +45,14 @@ function wireDefaults({ temperature, topP, topK, maxNewTokens }: SamplingParams)
 export function serverInfo(context: ServerContext): Response {
   const { engine, description, lifecycle, role } = context;
   const status = engine.status();
+  const shared = role?.counts?.();
   return Response.json({
     ...description,
     status: lifecycle(),
     // One request can have no more.
     max_total_num_tokens: (status.replicas?.[0] ?? status).totalTokens,
     max_req_input_len: engine.model.contextLength - 1,
-    ...(role && { disaggregation: role.counts() }),
+    ...(shared && { disaggregation: shared }),
     internal_states: status.replicas?.map((one, i) => wireState(one, context, i)) ?? [
       wireState(status, context),
     ],
@@ -123,7 +124,7 @@ function wireRank({ rank, weightBytes, cacheBytes }: RankStatus, status: EngineS
 /** `GET /get_load`: tokens that are held or wait, for a router that shares requests out. */
 export function loadInfo({ engine, role }: ServerContext): Response {
   const { replicas, ...status } = engine.status();
-  const shared = role?.counts();
+  const shared = role?.counts?.();
   const load = wireLoad(status);
   return Response.json({
     ...load,
