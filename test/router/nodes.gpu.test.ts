@@ -9,7 +9,9 @@ import type { DecodeNode } from "../../src/browser/decode_node/decode_node.ts";
 import { joinAsDecodeNode } from "../../src/browser/decode_node/join.ts";
 import type { WorkerEngine } from "../../src/browser/worker/worker_engine.ts";
 import type { Engine } from "../../src/engine/engine.ts";
+import type { GenerationChunk } from "../../src/generation.ts";
 import { roundRobinPolicy } from "../../src/router/policy/policy.ts";
+import { layerOver } from "../../src/server/engine_layer.ts";
 import { openEngine } from "../support/engines/engine.ts";
 import { type RoleServer, roleServer } from "../support/router/pair_servers.ts";
 import { postTo, type RunningRouter, routerTo } from "../support/router/running_router.ts";
@@ -64,14 +66,57 @@ async function newToken(): Promise<string> {
   return ((await answer.json()) as { token: string }).token;
 }
 
+/** Chunks behind which answers of a page wait until it has left, so that it leaves within them. */
+const WAITS_BEHIND = 12;
+/** Events that a client has got when the page leaves. */
+const EVENTS = 6;
+let left: Promise<void> | undefined;
+
+async function* untilLeft(
+  chunks: AsyncIterable<GenerationChunk>,
+): AsyncGenerator<GenerationChunk, undefined> {
+  let count = 0;
+  for await (const chunk of chunks) {
+    yield chunk;
+    count += 1;
+    if (count === WAITS_BEHIND) await left;
+  }
+  return undefined;
+}
+
 /** What a page has, without the page. */
 function pageEngine(): WorkerEngine {
   const served = withArrivingPrompts(engines[2]!, (pages) => {
     arrived = pages;
   });
-  return new Proxy(served, {
+  const held = layerOver(served, { generate: (request) => untilLeft(served.generate(request)) });
+  return new Proxy(held, {
     get: (target, name) => (name === "takesPages" ? true : Reflect.get(target, name)),
   }) as unknown as WorkerEngine;
+}
+
+/** The answer to a request that a node begins and leaves. */
+async function leftWithin(path: string, body: object): Promise<string> {
+  const node = await join();
+  const told = router.events.length;
+  let letGo = () => {};
+  left = new Promise((resolve) => {
+    letGo = resolve;
+  });
+  const answer = await postTo(router.url, path, body, OPT_IN);
+  let text = "";
+  let hasLeft = false;
+  for await (const bytes of answer.body!.pipeThrough(new TextDecoderStream())) {
+    text += bytes;
+    if (hasLeft || text.split("\n\n").length <= EVENTS) continue;
+    hasLeft = true;
+    await node.leave({ now: true });
+    letGo();
+  }
+  left = undefined;
+  const lines = router.events.slice(told).map(({ text: line }) => line);
+  expect(lines.join("\n")).toContain("its decode node has left");
+  return text;
 }
 
 async function join(): Promise<DecodeNode> {
@@ -141,19 +186,7 @@ const CUT: readonly (readonly [string, object])[] = [
 
 test.each(CUT)("a node leaves within %s %j, and the answer is completed", async (path, body) => {
   const plain = await (await postTo(direct, path, body)).text();
-  const node = await join();
-  const told = router.events.length;
-  const answer = await postTo(router.url, path, body, OPT_IN);
-  const reader = answer.body!.getReader();
-  let text = "";
-  let events = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    text += new TextDecoder().decode(value);
-    events += 1;
-    if (events === 6) await node.leave({ now: true });
-  }
+  const text = await leftWithin(path, body);
   const names = (told: string) =>
     told.replace(/"(item_id|id|created_at|completed_at)":("[^"]*"|[\d.]+)/g, "");
   expect(names(bare(text))).toBe(names(bare(plain)));
@@ -165,23 +198,12 @@ test.each(CUT)("a node leaves within %s %j, and the answer is completed", async 
   if (path !== "/v1/responses") {
     expect(new Set([...text.matchAll(/"id":"([^"]*)"/g)].map(([, id]) => id)).size).toBe(1);
   }
-  const lines = router.events.slice(told).map(({ text: line }) => line);
-  expect(lines.join("\n")).toContain("its decode node has left");
   await nothingLeft();
 });
 
 test("a request without a seed goes on with its draws", async () => {
-  const node = await join();
   const body = { messages, max_tokens: 60, temperature: 1.3, stream: true, logprobs: true };
-  const answer = await postTo(router.url, "/v1/chat/completions", body, OPT_IN);
-  const reader = answer.body!.getReader();
-  await reader.read();
-  await reader.read();
-  await node.leave({ now: true });
-  let text = "";
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    text += new TextDecoder().decode(next.value);
-  }
+  const text = await leftWithin("/v1/chat/completions", body);
   // Drawn again from the first token on: with other draws it would break off.
   expect(text).toMatch(/data: \[DONE\]\n\n$/);
   expect(text).not.toContain('"error"');
