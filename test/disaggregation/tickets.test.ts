@@ -1,7 +1,12 @@
 /** By tickets a stranger opens the rooms that were made for it, and no others. */
 import { afterEach, expect, test } from "vitest";
 import type { PageTicket } from "../../src/bootstrap.ts";
-import type { Channel, ChannelEvents, ChannelMessage } from "../../src/disaggregation/channel.ts";
+import type {
+  BytesWay,
+  Channel,
+  ChannelEvents,
+  ChannelMessage,
+} from "../../src/disaggregation/channel.ts";
 import { DecodeRooms } from "../../src/disaggregation/decode_rooms.ts";
 import { PrefillRooms } from "../../src/disaggregation/prefill_rooms.ts";
 import { newTicket, UsedTickets } from "../../src/disaggregation/ticket.ts";
@@ -19,6 +24,10 @@ const PROMPT = { tokens: [1, 2, 3, 4, 5], pageSize: 4, pageCount: 1 };
 /** One end of a connection within the test. */
 class End implements Channel {
   other!: End;
+  readonly way?: BytesWay;
+  constructor(way?: BytesWay) {
+    if (way !== undefined) this.way = way;
+  }
   #events: ChannelEvents | undefined;
   listen(events: ChannelEvents): void {
     this.#events = events;
@@ -37,13 +46,13 @@ afterEach(() => {
 });
 
 /** Rooms of a prefill server, and of a stranger that does not know its key. */
-function strangerAt(key: string, isPage = true) {
+function strangerAt(key: string, isPage = true, way?: BytesWay) {
   const prefill = new PrefillRooms({ layout: LAYOUT, key, times: TIMES });
   const decode = new DecodeRooms({
     ...{ layout: LAYOUT, key: "", times: TIMES, port: 1, hosts: [{ host: "p" }] },
     takesTickets: true,
     connect: async () => {
-      const [own, other] = [new End(), new End()];
+      const [own, other] = [new End(way), new End(way)];
       own.other = other;
       other.other = own;
       prefill.accept(other, isPage);
@@ -104,6 +113,23 @@ test("who knows the key opens no room that was made for another one", async () =
     .begin(PROMPT)
     .catch(() => {});
   expect(await open("1")).toContain("made for another decode server");
+});
+
+test("with a ticket pages go as all messages do, also where servers have another way alone", async () => {
+  const taken: string[] = [];
+  const way: BytesWay = {
+    ...{ name: "other", isRequired: true, offer: "address" },
+    fits: (offer) => offer === "address",
+    take: (offer) => taken.push(offer),
+  };
+  const stranger = strangerAt("key", false, way);
+  void stranger.prefill.open("1", "r", "aa").begin(PROMPT);
+  expect(await stranger.open("1", newTicket("key", "aa"))).toBeUndefined();
+  expect(taken).toEqual([]);
+  const server = strangerAt("", false, way);
+  void server.prefill.open("1").begin(PROMPT);
+  expect(await server.open("1")).toBeUndefined();
+  expect(taken).toEqual(["address"]);
 });
 
 test("tickets of others, wrong ones, and pages without one are refused", async () => {
