@@ -9,7 +9,7 @@ import { detectQuantization } from "../src/checkpoint/quantization_config/detect
 import { configFormats, layOut } from "../src/engine/load/sizing.ts";
 import { architectureOf } from "../src/models/architectures.ts";
 import { kvCacheShape } from "../src/models/model.ts";
-import type { OptionTable } from "../src/node/options/option_parser.ts";
+import type { OptionRow, OptionTable } from "../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../src/node/options/options.ts";
 import { ROUTER_OPTIONS } from "../src/node/route/router_options.ts";
 import { UNSUPPORTED_ENDPOINTS } from "../src/server/routes/unsupported_endpoints.ts";
@@ -31,7 +31,9 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 /** The option table, as docs/options.md shows it. */
 function optionTable(table: OptionTable): string {
   const rows = Object.values(table);
-  const lines = rows.map(({ flags, value, choices, kind, help, defaultText, ...row }) => {
+  const works = rows.filter(({ neutral }) => neutral === undefined);
+  const reserved = rows.filter(({ neutral }) => neutral !== undefined);
+  const lines = works.map(({ flags, value, choices, kind, help, defaultText, ...row }) => {
     const shown = kind === "flag" ? "" : ` ${value ?? choices?.join("\\|") ?? "N"}`;
     const fallback = defaultText ?? (kind === "flag" ? "" : (row.default ?? ""));
     return `| \`${flags.join("`, `")}\`${shown} | ${fallback} | ${help} |`;
@@ -40,6 +42,13 @@ function optionTable(table: OptionTable): string {
 | option | default | |
 |---|---|---|
 ${lines.join("\n")}
+${reserved.length === 0 ? "" : refusedOptions(reserved)}`;
+}
+
+function refusedOptions(rows: readonly OptionRow[]): string {
+  const names = rows.map(({ flags }) => `\`${flags[0]}\``).join(", ");
+  return `
+The program knows these options too and refuses them, each with an error that names it, until their capability exists; it takes a value that asks for what is done anyway: ${names}.
 `;
 }
 
