@@ -162,7 +162,10 @@ describe("other commands", () => {
     const demand = ["--input-tokens", "8", "--output-tokens", "8", "--tp", "2", "--json"];
     const { code, stdout, stderr } = await wisp(["simulate", "--model", folder, ...demand]);
     expect(code, stderr).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ devices: 2, decode: [{ batch: 1 }, { batch: 8 }] });
+    expect(JSON.parse(stdout)).toMatchObject({
+      devices: 2,
+      decode: [1, 8, 32, 128].map((batch) => ({ batch })),
+    });
   });
 
   test("check-schema tells what a schema means", async () => {
