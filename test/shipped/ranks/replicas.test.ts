@@ -125,7 +125,7 @@ test("a profile has both, abort ends both, and the server ends in order", async 
   };
   await until(running);
   expect((await server.post("/stop_profile", {})).status).toBe(200);
-  await server.sees(/Profile: .*\n\d+ steps; the adapter/);
+  await server.sees(/Profile: .*\n\d+ steps, 2 ranks together; the adapter/);
   expect((await server.post("/abort_request", { abort_all: true })).status).toBe(200);
   for (const { meta_info } of await Promise.all(answers)) {
     expect(meta_info.finish_reason).toMatchObject({ type: "abort" });
