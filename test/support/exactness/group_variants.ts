@@ -31,7 +31,7 @@ export const GROUP_VARIANTS: readonly Variant[] = [inGroups(2, 2)];
 /** Those that `npm run test:drivers` has. */
 export const LONG_GROUP_VARIANTS: readonly Variant[] = [
   inGroups(4, 4, { name: ", copies of experts", experts: { redundant: 4, dispatch: "dynamic" } }),
-  inGroups(2, 2, { name: ", rows added up by one rank", experts: { allToAll: "normal" } }),
+  inGroups(2, 2, { name: ", rows added up by one", experts: { allToAll: "normal" } }),
   inGroups(2, 4, { name: ", each with a head", headByGroup: true }),
   inGroups(2, 2, { name: ", all but experts whole", headByGroup: true, wholeDenseLayers: true }),
   {
