@@ -111,6 +111,20 @@ function isScalar(value: unknown, piece: string, isLast: boolean): boolean {
     return typeof value === "number" ? value === Number(piece) : text === piece;
   }
   if (typeof value !== "number") return text.startsWith(piece);
+  return text.startsWith(piece) || mayBeginNumber(piece, text);
+}
+
+/** Whether what has this beginning may have the number's value: `1.5` may become `1.5e1`, which is 15. */
+export function mayBeginNumber(beginning: string, number: string): boolean {
+  if (Number.parseFloat(beginning) === Number.parseFloat(number)) return true;
+  const [digits, others] = [digitsOf(beginning), digitsOf(number)];
   // Zero may have a sign.
-  return text.startsWith(piece) || value === (piece === "-" ? 0 : Number.parseFloat(piece));
+  if (others === "") return digits === "";
+  const hasSign = beginning.startsWith("-") === number.startsWith("-");
+  return hasSign && others.padEnd(digits.length, "0").startsWith(digits);
+}
+
+/** From the first that is not zero on, without sign, point and exponent. */
+function digitsOf(number: string): string {
+  return number.replace(/[eE].*$/, "").replace(/^-?[0.]*|\./g, "");
 }

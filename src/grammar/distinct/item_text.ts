@@ -8,7 +8,7 @@ import { GrammarError } from "../grammar_error.ts";
 import { BYTE_SET_WORDS } from "../masks/utf8_bytes.ts";
 import { parseJson } from "../schema/json_text.ts";
 import { canonicalText, type JsonValue } from "../schema/json_value.ts";
-import { mayBecome } from "./item_beginning.ts";
+import { mayBecome, mayBeginNumber } from "./item_beginning.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -174,7 +174,5 @@ export function mayBeginAs({ plain, value }: Item, beginning: string): boolean {
   if (!plain.startsWith(head)) return false;
   NUMBER_HERE.lastIndex = head.length;
   const number = NUMBER_HERE.exec(plain)?.[0];
-  // Zero may have a sign.
-  const least = tail === "-" ? 0 : Number.parseFloat(tail);
-  return number !== undefined && least === Number.parseFloat(number);
+  return number !== undefined && mayBeginNumber(tail, number);
 }

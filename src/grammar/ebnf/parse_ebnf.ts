@@ -70,6 +70,7 @@ const REPETITIONS: Readonly<Record<string, { readonly min?: number; readonly max
 /** Parts of other dialects, by what they begin with. */
 const REFUSED: readonly (readonly [string, string])[] = [
   ["(=", "lookahead"],
+  ["(?", "lookaround, or a group,"],
   ["<[", "a token by its number"],
   ["!", "an excluded token"],
   ["//", 'a comment that does not begin with "#"'],

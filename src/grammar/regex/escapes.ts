@@ -40,6 +40,22 @@ export class RegexScanner extends TextScanner {
 
 const CONTROL_LETTERS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13 };
 
+/**
+ * Java's names of POSIX classes, which ECMAScript calls errors, and what to write for their ASCII.
+ * They are not taken as such, as other languages give some of these names all of Unicode.
+ */
+const POSIX_PROPERTIES: ReadonlyMap<string, string> = new Map([
+  ["Alnum", "A-Za-z0-9"],
+  ["Blank", " \\t"],
+  ["Cntrl", "\\x00-\\x1f\\x7f"],
+  ["Digit", "0-9"],
+  ["Graph", "!-~"],
+  ["Print", " -~"],
+  ["Punct", "!-\\/:-@\\[-`{-~"],
+  ["Space", "\\t-\\r "],
+  ["XDigit", "0-9A-Fa-f"],
+]);
+
 /** A code point, or a set for what stands for several characters. */
 export type Escape = number | CodePoints;
 
@@ -136,8 +152,10 @@ function readProperty(
   scanner.effort.spend(PROPERTY_EFFORT, position);
   const set = propertySet(name);
   if (set === undefined) {
+    const other = POSIX_PROPERTIES.get(name);
+    const instead = other === undefined ? "" : `, write "[${other}]"`;
     throw scanner.unsupported(
-      `the Unicode property "${name}": Unicode has none of this name`,
+      `the Unicode property "${name}": Unicode has none of this name${instead}`,
       position,
     );
   }

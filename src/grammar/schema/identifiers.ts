@@ -43,3 +43,12 @@ export function resolveUri(reference: string, base: string): string | undefined 
     return undefined;
   }
 }
+
+/** Percent signs that encode nothing stand for themselves. */
+export function decodedFragment(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return fragment;
+  }
+}

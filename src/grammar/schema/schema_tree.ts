@@ -14,7 +14,7 @@ import { GrammarError } from "../grammar_error.ts";
 import { DIALECT_URIS, type Dialect } from "./dialect.ts";
 import { inDraft04, withRequiredMembers } from "./draft_03.ts";
 import { effectiveSchema } from "./effective_schema.ts";
-import { anchorIdOf, idOf, resolveUri, splitUri } from "./identifiers.ts";
+import { anchorIdOf, decodedFragment, idOf, resolveUri, splitUri } from "./identifiers.ts";
 import { escapeToken, isArray, isObject, type JsonObject, type JsonValue } from "./json_value.ts";
 import { isAnnotation } from "./keyword_forms.ts";
 import { metaSchemaFor } from "./meta_schemas.ts";
@@ -111,6 +111,8 @@ export class SchemaTree {
   readonly #resources = new Map<string, Resource>();
   /** Schemas in a scope, by its key and theirs. */
   readonly #scoped = new Map<string, SchemaNode>();
+  /** Places of references to "#/" that were told of. */
+  readonly #slashes = new Set<string>();
   /** Whether dynamic references may mean different schemas. */
   #isDynamic = false;
   #nextId = 0;
@@ -213,12 +215,24 @@ export class SchemaTree {
     const resource =
       uri === "" ? node.resource : address === undefined ? undefined : this.#resources.get(address);
     if (resource === undefined) return refuse("it is not part of the schema");
-    const name = decoded(fragment);
+    const name = decodedFragment(fragment);
     if (name === "") return this.#inScope(resource.root, node.scope);
     const found = name.startsWith("/")
-      ? (this.#follow(resource.root, name) ?? refuse("the schema has no such part"))
+      ? (this.#follow(resource.root, name) ??
+        this.#meantRoot(resource, name, `${node.path}/${keyword}`) ??
+        refuse("the schema has no such part"))
       : (resource.anchors.get(name) ?? refuse("the schema has no such anchor"));
     return this.#inScope(found, node.scope);
+  }
+
+  /** Where "#/" names no part, whoever wrote it means the whole, as validators take it. */
+  #meantRoot({ root }: Resource, name: string, path: string): SchemaNode | undefined {
+    if (name !== "/" || this.#unknown === "refuse") return undefined;
+    if (!this.#slashes.has(path)) {
+      this.#slashes.add(path);
+      this.warnings.add('Ignored the "/" of a reference to "#/": the schema has no part ""', path);
+    }
+    return root;
   }
 
   #follow(root: SchemaNode, pointer: string): SchemaNode | undefined {
@@ -371,15 +385,6 @@ function entered(scope: DynamicScope, resource: Resource): DynamicScope {
   const anchors = new Map([...scope.anchors, ...added].sort(([a], [b]) => (a < b ? -1 : 1)));
   const key = JSON.stringify([...anchors].map(([name, { root }]) => [name, root.id]));
   return { key, anchors };
-}
-
-/** Percent signs that encode nothing stand for themselves. */
-function decoded(fragment: string): string {
-  try {
-    return decodeURIComponent(fragment);
-  } catch {
-    return fragment;
-  }
 }
 
 function verdictOf(schema: boolean | JsonObject): boolean | undefined {

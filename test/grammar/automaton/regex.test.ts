@@ -191,6 +191,8 @@ describe("parseRegex", () => {
     ["[a-z--[b]]", 4, "set operation"],
     ["[a-z&&[b]]", 4, "set operation"],
     ["\\p{Nonsense}", 0, "Nonsense"],
+    ["\\p{Print}", 0, 'write "[ -~]"'],
+    ["a\\P{XDigit}", 1, 'write "[0-9A-Fa-f]"'],
     ["\\pL", 0, "needs a property"],
     ["\\h", 0, '"\\h"'],
     ["\\a", 0, '"\\a"'],

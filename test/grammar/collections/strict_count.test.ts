@@ -43,8 +43,9 @@ const ITS_OWN = new Set([
 describe.each([...writtenCollections()])("%s", (name, collection) => {
   test.each(collection.map((one) => [one.name, one] as const))("%s", (_, one) => {
     expect(wrongs(one)).toEqual([]);
+    if (ITS_OWN.has(one.name)) return;
     const fits = validatorOf(one);
-    if (fits === undefined || ITS_OWN.has(one.name)) return;
+    if (fits === undefined) return;
     expect(one.valid.filter((value) => !fits(value))).toEqual([]);
     expect(one.invalid.filter((value) => fits(value))).toEqual([]);
   });

@@ -283,6 +283,7 @@ describe("parseEbnf", () => {
     ['root ::= "a"{3,2}', 12, "out of order"],
     ['root ::= "a"{1000001}', 12, "1000000"],
     ['root ::= "a" (="b")', 13, "lookahead"],
+    ['root ::= "a" (?="b") "b"', 13, "lookaround"],
     ["root ::= <think>", 9, "token"],
     ['root ::= !"a"', 9, "excluded token"],
     ['root ::= "a" // note', 13, "comment"],

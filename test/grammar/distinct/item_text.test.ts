@@ -76,6 +76,22 @@ test("what differs already does not begin an item", () => {
   expect(begins("[1]", "[2")).toBe(false);
 });
 
+test("an exponent may make a number another one, so that its digits alone tell it apart", () => {
+  const begins = (item: string, beginning: string) =>
+    mayBeginAs(new Item(bytesOf(item)), plainForm(bytesOf(beginning)));
+  for (const beginning of ["1", "1.", "1.5", "1.50", "0.01", "0", "150", "1.5e", "1.5e0", "15e-"]) {
+    expect([beginning, begins("15", beginning)]).toEqual([beginning, true]);
+    expect([beginning, begins("[1,15]", `[1,${beginning}`)]).toEqual([beginning, true]);
+    expect([beginning, begins('{"a":15}', `{"a":${beginning}`)]).toEqual([beginning, true]);
+  }
+  for (const beginning of ["2", "1.6", "0.16", "151", "-1.5", "-"]) {
+    expect([beginning, begins("15", beginning)]).toEqual([beginning, false]);
+  }
+  expect(begins("0", "-")).toBe(true);
+  expect(begins("0", "-0.0")).toBe(true);
+  expect(begins("0", "0.01")).toBe(false);
+});
+
 test("a number that no double holds is no null", () => {
   expect(keyOf("-1E2809")).not.toBe(keyOf("null"));
   expect(keyOf("[1E2809]")).not.toBe(keyOf("[null]"));

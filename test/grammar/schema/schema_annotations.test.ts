@@ -7,6 +7,24 @@ function warningsOf(schema: unknown): readonly string[] {
   return jsonSchemaGrammar(schema).warnings ?? [];
 }
 
+describe("a reference to nothing but a slash", () => {
+  const properties = { a: { $ref: "#/" }, b: { items: { $ref: "#/" } } };
+  const schema = { type: "object", properties, additionalProperties: false };
+
+  test("means the whole, which is told", () => {
+    judge(schema, ['{"a":{"b":[{}]}}', "{}"], ['{"a":1}', '{"b":[1]}', '{"c":1}']);
+    const [warning, ...others] = warningsOf(schema);
+    expect(warning).toContain('Ignored the "/" of a reference to "#/"');
+    expect(warning).toContain("and 1 more");
+    expect(others).toEqual([]);
+    expect(() => jsonSchemaGrammar(schema, { unknown: "refuse" })).toThrow("no such part");
+  });
+
+  test("means the part whose name is empty where there is one", () => {
+    judge({ ...schema, "": { type: "string" } }, ['{"a":"x"}'], ['{"a":{}}']);
+  });
+});
+
 describe("unknown keywords", () => {
   test("do not constrain, wherever a schema stands", () => {
     const schema = {

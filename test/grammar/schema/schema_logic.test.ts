@@ -2,6 +2,33 @@ import { describe, expect, test } from "vitest";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { judge, refusal } from "../samples/schema_judge.ts";
 
+describe("a member that must differ from others", () => {
+  const codes = "^[1-5](?:[0-9]{2}|XX)$";
+  const responses = {
+    type: "object",
+    properties: { default: { type: "object" } },
+    patternProperties: { [codes]: { type: "object" } },
+    additionalProperties: false,
+    if: { not: { required: ["default"] } },
+    // biome-ignore lint/suspicious/noThenProperty: the keyword
+    then: { not: { additionalProperties: { required: ["$ref"] } } },
+  };
+
+  test("of the 505 keys that the responses of OpenAPI may have", () => {
+    judge(
+      responses,
+      ['{"default":{"$ref":"a"}}', '{"200":{}}', '{"200":{"$ref":"a"},"5XX":{}}'],
+      ["{}", '{"200":{"$ref":"a"}}', '{"600":{}}', '{"200":1}'],
+    );
+  });
+
+  test("of more keys than are named one by one", () => {
+    const patternProperties = { "^[0-9]{4}$": { type: "object" } };
+    const error = refusal({ ...responses, patternProperties });
+    expect(error.message).toContain("some member must differ from others, of 10000 keys");
+  });
+});
+
 describe("joined schemas", () => {
   const kind = (name: string, type: string) => ({
     type: "object",

@@ -33,7 +33,7 @@ export const MAX_MEMBERS = 8_000;
 /** Facts of the kind "some" at once. */
 const MAX_SOMES = 8;
 /** Keys that a pattern allows, which are named one by one. */
-const MAX_FEW = 64;
+const MAX_FEW = 1_024;
 /** So many keys no answer has. */
 const ENDLESS = 10_000;
 
