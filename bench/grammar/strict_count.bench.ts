@@ -68,4 +68,4 @@ test("the strict count", () => {
   }
   console.log(table(["schemas of", "schemas", "values", "right", "share"], rows));
   expect(rows.length).toBeGreaterThan(5);
-});
+}, 300_000);
