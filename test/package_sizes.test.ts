@@ -78,14 +78,14 @@ const imports = (file: string) =>
   );
 
 test.each([
-  ["index.js", 412_500],
-  ["engine.js", 330_200],
+  ["index.js", 421_300],
+  ["engine.js", 338_600],
   ["browser.js", 34_450],
   ["server.js", 122_960],
   ["ai.js", 3_630],
   ["prompt_api.js", 4_270],
-  ["browser_worker.js", 349_100],
-  ["browser_grammar_worker.js", 76_700],
+  ["browser_worker.js", 357_900],
+  ["browser_grammar_worker.js", 77_800],
   ["browser_image_worker.js", 8_700],
   ["browser_service_worker.js", 68_100],
 ])("%s and what it imports are at most %i bytes, gzipped", (file, limit) => {
@@ -120,7 +120,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 
 test.each([
   ["EngineError", 6_000],
-  ["compileGrammar", 76_400],
+  ["compileGrammar", 77_200],
   ["createApp", 64_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
@@ -129,7 +129,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 206,800 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 214,300 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -142,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 206,800
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(206_800);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(214_300);
 });
 
 test("docs/browser.md says how large they are", () => {
