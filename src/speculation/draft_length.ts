@@ -87,6 +87,17 @@ export class DraftLengthController {
     });
   }
 
+  /** Milliseconds of a step without drafts. */
+  plainMs(rows: number): number {
+    return this.#costs.target.of(rows);
+  }
+
+  /** What a step of so many rows takes more where one draft is made and verified, in milliseconds. */
+  trialMs(rows: number): number {
+    const { target, entering, draft } = this.#costs;
+    return target.of(rows + 1) - target.of(rows) + entering.of(rows + 1) + draft.of(1);
+  }
+
   /**
    * The lengths of the next step.
    *

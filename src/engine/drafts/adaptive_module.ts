@@ -11,7 +11,9 @@
  * compared with what is drawn and no more, so answers stay the same.
  *
  * While the module is left out because drafts were refused, a request that begins is tried now and
- * then, with one draft a step: such steps are two in a hundred at most.
+ * then, with one draft a step: such steps are two in a hundred at most, and what they take more is at
+ * most a fiftieth of the time of all. Time that is saved up serves one trial: what is left behind it is
+ * given up, as trials in a row would slow down those who ask just then.
  *
  * @module
  */
@@ -27,7 +29,7 @@ import { MissingEntries } from "./missing_entries.ts";
 const KEPT_STEPS = 8;
 /** A sequence that lacks a larger share of its entries is judged apart. */
 const MISSING_SHARE = 1 / 8;
-/** Share of the steps in which a trial may have the module run, and how many can be saved up. */
+/** Share of the time in which a trial may have the module run, and how many steps can be saved up. */
 const TRIAL_SHARE = 0.02;
 const MOST_SAVED = 64;
 /** Steps of a trial that draft; it goes on while more than half of its drafts are accepted. */
@@ -67,7 +69,7 @@ export class AdaptiveModule implements DraftChoice {
   #isOn = false;
   /** Steps in a row that made no draft. */
   #idle = 0;
-  /** Steps that trials may take. */
+  /** Milliseconds that the next trial may take. */
   #saved = 0;
   #trial: Trial | undefined;
 
@@ -87,7 +89,9 @@ export class AdaptiveModule implements DraftChoice {
   }
 
   workOf(chunks: readonly Chunk[], running: number): DraftWork {
-    this.#saved = Math.min(this.#saved + TRIAL_SHARE, MOST_SAVED);
+    const ms = this.#controller.plainMs(rowsOf(chunks));
+    this.#saved = Math.min(this.#saved + TRIAL_SHARE * ms, MOST_SAVED * ms);
+    if (this.#trial !== undefined && this.#trial.sequence.finish !== null) this.#endTrial();
     for (const { sequence } of chunks) this.#count(sequence);
     if (!this.#isOn) this.#begin(chunks, running);
     const work = this.#isOn ? this.#choose(chunks, running) : this.#try(chunks, running);
@@ -124,10 +128,22 @@ export class AdaptiveModule implements DraftChoice {
       this.#idle = 0;
       return;
     }
-    const steps = Math.ceil((sequence.promptLength - sequence.computed) / rows) + TRIAL_STEPS;
-    const isOver = this.#trial === undefined || this.#trial.sequence.finish !== null;
-    if (!isOver || this.#saved < steps || !this.#controller.pays(running, this.#most, 1)) return;
-    this.#trial = { sequence, left: TRIAL_STEPS };
+    if (this.#trial !== undefined || !this.#controller.pays(running, this.#most, 1)) return;
+    const prompt = Math.ceil((sequence.promptLength - sequence.computed) / rows);
+    const ms =
+      prompt * this.#trialMs(rowsOf(chunks), running) +
+      TRIAL_STEPS * this.#trialMs(running, running);
+    if (this.#saved >= ms) this.#trial = { sequence, left: TRIAL_STEPS };
+  }
+
+  /** What a step of a trial counts: as a step without prompts, or what it takes more than others. */
+  #trialMs(rows: number, running: number): number {
+    return Math.max(this.#controller.plainMs(running), this.#controller.trialMs(rows));
+  }
+
+  #endTrial(): void {
+    this.#trial = undefined;
+    this.#saved = 0;
   }
 
   /** Whether nothing of it was computed without the module so far. */
@@ -159,9 +175,10 @@ export class AdaptiveModule implements DraftChoice {
     const trial = this.#trial;
     const chunk = trial && chunks.find(({ sequence }) => sequence === trial.sequence);
     if (trial === undefined || chunk === undefined) return NONE;
-    this.#saved -= 1;
-    const isLast = this.#saved < 1 || !this.#goesOn(trial);
-    if (isLast) this.#trial = undefined;
+    const ms = this.#trialMs(rowsOf(chunks), running);
+    const isLast = this.#saved < ms || !this.#goesOn(trial);
+    this.#saved -= ms;
+    if (isLast) this.#endTrial();
     if (isLast || !isDraftable(chunk)) return isLast ? NONE : ENTERING;
     trial.left -= 1;
     if (this.#controller.pays(running, this.#most)) {
@@ -196,6 +213,10 @@ export class AdaptiveModule implements DraftChoice {
       known.history = this.#controller.history(isPartial);
     }
   }
+}
+
+function rowsOf(chunks: readonly Chunk[]): number {
+  return chunks.reduce((sum, { rows }) => sum + rows, 0);
 }
 
 const isGenerated = ({ computed, promptLength }: Sequence) => computed >= promptLength;

@@ -30,6 +30,13 @@ const LARGE_BATCHES_LOSE: StepCosts = {
   draft: new StepCost([{ rows: 8, ms: 0.2 }]),
 };
 
+/** To enter takes longer than a step without drafts, and right drafts pay all the same. */
+const LONG_STEPS: StepCosts = {
+  target: new StepCost([1, 64].map((rows) => ({ rows, ms: 10 + rows / 10 }))),
+  entering: new StepCost([1, 64].map((rows) => ({ rows, ms: 14 + rows / 10 }))),
+  draft: new StepCost([1, 64].map((rows) => ({ rows, ms: 1 }))),
+};
+
 /** The same drafts as tokens, where they are accepted. */
 const TOKEN = 7;
 const REFUSED = 8;
@@ -154,6 +161,47 @@ describe("a draft module", () => {
     for (const step of later.filter(({ drafts }) => drafts.size > 0)) {
       expect(verified(step)).toEqual([1]);
     }
+  });
+
+  test("trials do not follow each other, however long there was none", () => {
+    const steps = module(costsOf(0.1));
+    steps.accepts = () => false;
+    // A request that begins leaves the module out; then none begins for a long time.
+    steps.add(prompt(0), LONG);
+    expect(steps.run(3900).slice(-100).every(makesNone)).toBe(true);
+    const taken: ScheduledStep[] = [];
+    for (let i = 0; i < 20; i++) {
+      steps.add(prompt(1 + i), 20);
+      taken.push(...steps.run(20));
+    }
+    const tries = taken.filter(enters).length;
+    expect(tries).toBeGreaterThan(5);
+    expect(tries).toBeLessThan(12);
+  });
+
+  test("what trials take is less than a fiftieth of the time, though steps grow with the batch", () => {
+    const steps = module(LONG_STEPS);
+    steps.accepts = () => false;
+    let plain = 0;
+    let more = 0;
+    let tries = 0;
+    const { target, entering, draft } = LONG_STEPS;
+    // Time is saved in small batches, and spent in large ones.
+    for (let i = 0; i < 400; i++) {
+      const batch = i % 2 === 0 ? 1 : 8;
+      for (let one = 0; one < batch; one++) steps.add(prompt(8 * i + one), 30);
+      for (const step of steps.run(40)) {
+        const rows = step.batch.sources.length;
+        const own = step.batch.sequences.length;
+        plain += target.of(Math.max(own, rows - step.drafts.size));
+        if (i < 40 || !enters(step)) continue;
+        tries++;
+        more +=
+          entering.of(rows) + draft.of(1) + target.of(rows) - target.of(rows - step.drafts.size);
+      }
+    }
+    expect(tries).toBeGreaterThan(20);
+    expect(more / plain).toBeLessThan(0.02);
   });
 
   test("comes back with a request whose trial shows that drafts are right now", () => {
