@@ -22,13 +22,14 @@ import {
   type SessionSequence,
 } from "../../test/support/engines/model_session.ts";
 import { machine } from "../support/machine.ts";
+import { median, noiseOf } from "../support/noise.ts";
 import { table } from "../support/table.ts";
 
 const BATCHES = [1, 4, 16, 32];
 /** Rounds of each batch: so many at least, and as many as there is time for. */
 const ROUNDS = { least: 5, most: 25, seconds: 6 };
 const DRAFTS = 3;
-/** Of the speed without drafts that is left where their number follows what they bring. */
+/** Of the speed without drafts that is left where their number follows what they bring, but for noise. */
 const LEAST = 0.97;
 /** Prompts of the model's own subjects, which its module has learned too. */
 const CHATS = [
@@ -41,6 +42,8 @@ const CHATS = [
 ];
 /** Its number in the embedded model. */
 const MODULE_LAYER = 5;
+/** The second engine of settings that are compared for losses is as the first. */
+const CONTROL = 1;
 const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
 
 interface Setting {
@@ -78,17 +81,17 @@ async function answerAll(engine: Engine, prompts: readonly string[]) {
 /**
  * Prints tokens per second of each engine by batch, and checks that all answer alike.
  *
- * @returns By batch, how many times as fast as the first engine each other one is: the median of rounds,
- *   in each of which all take turns, as a machine's speed changes from round to round.
+ * @returns By batch, how many times as fast as the first engine each other one is, in each round: all take
+ *   turns in it, as a machine's speed changes from round to round.
  */
 async function compare(
   settings: readonly Setting[],
   engines: readonly Engine[],
   contents: readonly string[],
   batches: readonly number[] = BATCHES,
-): Promise<ReadonlyMap<number, readonly number[]>> {
+): Promise<Speedups> {
   const rows: string[][] = [];
-  const speedups = new Map<number, readonly number[]>();
+  const speedups = new Map<number, readonly (readonly number[])[]>();
   for (const batch of batches) {
     const prompts = Array.from({ length: batch }, (_, i) => contents[i % contents.length]!);
     // What is compiled at the first use, and prompts, which are cached then.
@@ -108,26 +111,30 @@ async function compare(
       }
     }
     const [plain, ...others] = times;
-    const ratios = others.map((own) => median(own.map((seconds, i) => plain![i]! / seconds)));
+    const ratios = others.map((own) => own.map((seconds, i) => plain![i]! / seconds));
     const speed = want.answers.reduce((sum, { length }) => sum + length, 0) / median(plain!);
     speedups.set(batch, ratios);
     rows.push([
       `${batch}`,
       speed.toFixed(0),
-      ...ratios.map((ratio) => `${(ratio * speed).toFixed(0)} (${ratio.toFixed(2)}x)`),
+      ...ratios.map(median).map((ratio) => `${(ratio * speed).toFixed(0)} (${ratio.toFixed(2)}x)`),
     ]);
   }
   console.log(table(["tokens/s, batch", ...settings.map(({ name }) => name)], rows));
   return speedups;
 }
 
-const median = (values: readonly number[]) =>
-  [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
+/** By batch: of each engine but the first the speeds of all rounds, to the first one's. */
+type Speedups = ReadonlyMap<number, readonly (readonly number[])[]>;
 
-/** Where drafts do not pay, answers take as long as without them. */
-function expectNoLoss(speedups: ReadonlyMap<number, readonly number[]>, engine: number): void {
+/** Where drafts do not pay, answers take as long as without them, but for noise. */
+function expectNoLoss(speedups: Speedups, engine: number): void {
   for (const [batch, ratios] of speedups) {
-    expect(ratios[engine - 1], `batch ${batch}`).toBeGreaterThanOrEqual(LEAST);
+    const noise = noiseOf(ratios[CONTROL - 1]!);
+    const found = median(ratios[engine - 1]!);
+    const said = `batch ${batch}: ${found.toFixed(3)}, noise ${noise.toFixed(3)}`;
+    console.log(`engine ${engine}, ${said}`);
+    expect(found, said).toBeGreaterThanOrEqual(LEAST - noise);
   }
 }
 
@@ -194,6 +201,7 @@ test("as many drafts as pay, of the checkpoint's module, of one that predicts no
   const source = await uselessDrafts(folderSource(EMBEDDED_MODEL), MODULE_LAYER);
   const settings: Setting[] = [
     { name: "no drafts" },
+    { name: "no drafts again" },
     { name: "MTP", speculation: { algorithm: "EAGLE" } },
     { name: "useless MTP", speculation: { algorithm: "EAGLE" }, source },
     { name: "n-grams", speculation: { algorithm: "NGRAM" } },
@@ -210,28 +218,31 @@ test("as many drafts as pay, of the checkpoint's module, of one that predicts no
     );
     // Of useless ones hardly any is ever made.
     if (settings[i]!.source !== undefined) expect(proposedDrafts / verifySteps).toBeLessThan(0.05);
-    await engine.close();
   }
-  await engines[0]!.close();
-  expectNoLoss(speedups, settings.length - 1);
+  for (const engine of engines) await engine.close();
+  for (let i = CONTROL + 1; i < settings.length; i++) expectNoLoss(speedups, i);
 }, 600_000);
 
 test("drafts of n-grams, of an answer that copies its prompt", async () => {
   const settings: Setting[] = [
     { name: "no drafts" },
+    { name: "no drafts again" },
     { name: "7 n-grams", speculation: { algorithm: "NGRAM", numDraftTokens: 8 } },
     { name: "as many n-grams as pay", speculation: { algorithm: "NGRAM" } },
   ];
   const engines = await openEngines(settings);
   const speedups = await compare(settings, engines, [`Repeat after me: ${COPIED}`]);
-  const [length, paying] = engines.slice(1).map((one) => acceptLength(one.status().speculation!));
+  const [length, paying] = engines
+    .slice(CONTROL + 1)
+    .map((one) => acceptLength(one.status().speculation!));
   console.log(`${length!.toFixed(2)} tokens a step by 7, ${paying!.toFixed(2)} by as many as pay`);
   for (const engine of engines) await engine.close();
   expect(length).toBeGreaterThanOrEqual(4);
-  expectNoLoss(speedups, 2);
-  const [pinned, adaptive] = speedups.get(1)!;
+  expectNoLoss(speedups, CONTROL + 2);
+  const [control, pinned, adaptive] = speedups.get(1)!;
   // It begins a few tokens later.
-  expect(adaptive).toBeGreaterThanOrEqual(0.85 * pinned!);
+  const share = median(adaptive!.map((ratio, i) => ratio / pinned![i]!));
+  expect(share).toBeGreaterThanOrEqual(0.85 - noiseOf(control!));
 }, 600_000);
 
 describe("one step", () => {
