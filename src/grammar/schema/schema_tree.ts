@@ -225,7 +225,7 @@ export class SchemaTree {
     return this.#inScope(found, node.scope);
   }
 
-  /** Where "#/" names no part, whoever wrote it means the whole, as validators take it. */
+  /** Where "#/" names no part it means the whole, as validators take it. */
   #meantRoot({ root }: Resource, name: string, path: string): SchemaNode | undefined {
     if (name !== "/" || this.#unknown === "refuse") return undefined;
     if (!this.#slashes.has(path)) {
