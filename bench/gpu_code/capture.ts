@@ -147,20 +147,28 @@ export async function captureCode(
 ): Promise<void> {
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, "");
+  const { status, written } = await runBench("compile_models", {
+    ...environmentOf(gpu),
+    WISP_GPU_CODE: file,
+    UV_THREADPOOL_SIZE: String(Math.max(4, availableParallelism())),
+    ...(models && { WISP_GPU_MODELS: models.join() }),
+    ...(planted && { WISP_GPU_PLANTED: JSON.stringify(planted) }),
+    ...(tuning && { WISP_GPU_TUNING: JSON.stringify(tuning) }),
+  });
+  if (status !== 0) throw new Error(`Cannot compile for ${gpu.name}:\n${written}`);
+}
+
+/** Runs a bench of this folder in a process of its own: its exit code, and what it wrote. */
+export async function runBench(
+  name: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<{ readonly status: number | null; readonly written: string }> {
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const bench = "bench/gpu_code/compile_models.bench.ts";
+  const bench = `bench/gpu_code/${name}.bench.ts`;
   const child = spawn(process.execPath, [vitest, "run", "--project", "bench", bench], {
     cwd: ROOT,
     stdio: ["ignore", "pipe", "pipe"],
-    env: {
-      ...process.env,
-      ...environmentOf(gpu),
-      WISP_GPU_CODE: file,
-      UV_THREADPOOL_SIZE: String(Math.max(4, availableParallelism())),
-      ...(models && { WISP_GPU_MODELS: models.join() }),
-      ...(planted && { WISP_GPU_PLANTED: JSON.stringify(planted) }),
-      ...(tuning && { WISP_GPU_TUNING: JSON.stringify(tuning) }),
-    },
+    env: { ...process.env, ...environment },
   });
   let written = "";
   for (const stream of [child.stdout, child.stderr]) {
@@ -168,6 +176,6 @@ export async function captureCode(
       written += text;
     });
   }
-  const status = await new Promise((resolve) => child.once("close", resolve));
-  if (status !== 0) throw new Error(`Cannot compile for ${gpu.name}:\n${written}`);
+  const status = await new Promise<number | null>((resolve) => child.once("close", resolve));
+  return { status, written };
 }

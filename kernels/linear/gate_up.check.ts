@@ -133,6 +133,7 @@ export default defineCheck<Shape>({
       name: "up rows that lie together are one row",
       replace: "third, third + LANES",
       with: "third, third",
+      case: 5,
     },
     { name: "silu is a sigmoid", replace: "return value / (1.0", with: "return vec2f(1.0) / (1.0" },
     { name: "nothing is rounded", replace: "if QUANTIZE {", with: "if false {" },

@@ -40,6 +40,7 @@ const typical = { bias: false, scale: 1 } as const;
 const FORMS = [{ tokens: 2, split: 1, workgroup: 8, staged: 0 }, ...TABLE_FORMS];
 const STAGED = FORMS.findIndex(({ staged }) => staged === 1);
 const SPLIT = FORMS.findIndex(({ split }) => split > 1);
+const SPLIT_ROWS = FORMS.findIndex(({ split, tokens }) => split > 1 && tokens > 1);
 
 /** A linear that adds to the residual stream and norms it, beside `linear` and `addNorm`. */
 export default defineCheck<Shape>({
@@ -263,16 +264,22 @@ export default defineCheck<Shape>({
       tuning: SPLIT,
     },
     {
+      name: "a segment that ends with its round is lost",
+      replace: "group <= end",
+      with: "group < end",
+      tuning: SPLIT,
+    },
+    {
       name: "all activation rows have the sums of the first",
       replace: "group_partials[part][first_folded + t]",
       with: "group_partials[part][0]",
-      tuning: SPLIT,
+      tuning: SPLIT_ROWS,
     },
     {
       name: "sums are handed over as those of other activation rows",
       replace: "[first_folded + t] = waiting[0][t]",
       with: "[TOKENS - 1u - first_folded - t] = waiting[0][t]",
-      tuning: SPLIT,
+      tuning: SPLIT_ROWS,
     },
     {
       name: "the sum of all segments stays behind",

@@ -7,6 +7,7 @@ import {
   type CaptureOptions,
   captureCode,
   type PlantedText,
+  runBench,
   whatLacks,
 } from "../../bench/gpu_code/capture.ts";
 import { absentGpu } from "../../bench/gpu_code/gpus.ts";
@@ -143,3 +144,13 @@ describe.skipIf(lack !== undefined)("a budget finds", () => {
     TIMEOUT,
   );
 });
+
+test(
+  "the forms of every GPU compile with default limits and no features",
+  async () => {
+    const { status, written } = await runBench("default_limits", { WISP_GPU_CODE: "none" });
+    expect(status, written).toBe(0);
+    expect(written).toContain("30 passed");
+  },
+  TIMEOUT,
+);

@@ -35,12 +35,6 @@ export default linearCheck({
       tuning: SPLIT,
     },
     {
-      name: "a segment that ends with its round is lost",
-      replace: "group <= end",
-      with: "group < end",
-      tuning: SPLIT,
-    },
-    {
       name: "invocations without rows write",
       replace: "return invocation < ROW_LANES * TOKEN_LANES;",
       with: "return true;",

@@ -1,7 +1,10 @@
 /**
  * The kernels of models in the forms of every GPU of the table of tunings, on a device that has what
  * WebGPU guarantees everywhere and nothing else: 16 KiB of workgroup memory, 8 storage buffers, no
- * subgroups. Dawn's null backend checks shaders and pipelines as every other, and runs nothing.
+ * subgroups. Dawn's null backend checks shaders and pipelines as every other, and runs nothing. The tests of
+ * budgets start it.
+ *
+ * @module
  */
 
 import { describe, expect, test, vi } from "vitest";
@@ -10,11 +13,11 @@ import type { SelfTestReport } from "../../kernels/self_test.ts";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { compileKernels } from "../../src/engine/load/compile_kernels.ts";
 import { ADAPTER_TUNINGS, DEFAULT_TUNING, type Tuning } from "../../src/gpu/tuning.ts";
-import { deepseekV2 } from "../support/synthetic/deepseek_v2.ts";
-import { deepseekV3 } from "../support/synthetic/deepseek_v3.ts";
-import { gptOss } from "../support/synthetic/gpt_oss.ts";
-import { qwen3, qwen3Moe } from "../support/synthetic/qwen3.ts";
-import { syntheticSource } from "../support/synthetic/source.ts";
+import { deepseekV2 } from "../../test/support/synthetic/deepseek_v2.ts";
+import { deepseekV3 } from "../../test/support/synthetic/deepseek_v3.ts";
+import { gptOss } from "../../test/support/synthetic/gpt_oss.ts";
+import { qwen3, qwen3Moe } from "../../test/support/synthetic/qwen3.ts";
+import { syntheticSource } from "../../test/support/synthetic/source.ts";
 
 // Nothing runs, so that what the self-test would find is taken as good.
 vi.mock("../../kernels/self_test.ts", async (original) => ({
@@ -61,7 +64,8 @@ const MODELS = {
 const FORMS = new Map<Tuning, string>([[DEFAULT_TUNING, "others"]]);
 for (const { name, tuning } of ADAPTER_TUNINGS) FORMS.set(tuning, FORMS.get(tuning) ?? name);
 
-describe.each([...FORMS].map(([tuning, name]) => ({ tuning, name })))("$name", ({ tuning }) => {
+const forms = [...FORMS].map(([tuning, name]) => ({ tuning, name }));
+describe.runIf(process.env.WISP_GPU_CODE !== undefined).each(forms)("$name", ({ tuning }) => {
   test.each(Object.entries(MODELS))("%s compiles with default limits", async (_, model) => {
     const { device, errors } = await openDevice();
     const checkpoint = await Checkpoint.open(syntheticSource(model(), 7));
