@@ -52,7 +52,7 @@ export default linearCheck({
       replace: "decode_vector(pieces[1], v, words.y)",
       with: "decode_vector(pieces[1], v, words.x)",
     },
-    { name: "the low codes twice", replace: "piece.x >> 16u", with: "piece.x" },
+    { name: "the low codes twice", replace: " >> (16u * (v % 2u))", with: "" },
     { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },
     { name: "granules are read too far apart", replace: "piece / PIECES *", with: "piece *" },
     {

@@ -32,7 +32,11 @@ export default linearCheck({
     },
     { name: "the 2^14 is dropped", replace: "+ vec4u(DECODE_EXPONENT)", with: "" },
     { name: "a sign is lost", replace: "| (word & 0x80008000u)", with: "" },
-    { name: "codes change places", replace: "a[0].y, a[1].y", with: "a[1].y, a[0].y" },
+    {
+      name: "codes change places",
+      replace: "pairs[0][h], pairs[1][h]",
+      with: "pairs[1][h], pairs[0][h]",
+    },
     { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },
     {
       name: "signs are lost bit by bit",

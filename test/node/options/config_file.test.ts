@@ -75,10 +75,6 @@ describe("readOptions()", () => {
     [{ "cuda-graph-bs": [1, 0] }, `"cuda-graph-bs" must be a whole number, 1 or more, got 0`],
     [{ "device-memory": "lots" }, `"device-memory" must be a whole number of bytes`],
     [{ "preferred-sampling-params": "{}" }, `must be a JSON object, got "{}"`],
-    [
-      { "disaggregation-ib-device": "mlx5_0" },
-      `"disaggregation-ib-device" is not supported yet as`,
-    ],
     [{ model: "a", "model-path": "b" }, `"model-path" is given twice, by two of its names`],
     [{ config: "x" }, `"config" can only be given on the command line`],
     [{ help: true }, `"help" can only be given on the command line`],

@@ -35,8 +35,15 @@ export function heavyTokens(): TokenSource {
   };
 }
 
-/** A regular expression that takes a while to compile, and longer at its masks; one for each letter. */
+/**
+ * A regular expression that takes a while to compile, and longer at its masks; one for each letter. Each of
+ * its alternatives lacks letters of its own, so that no text leads all of them on alike.
+ */
 export function heavyPattern(letter: string): string {
-  const words = (most: number) => `([\\p{L}${letter}]{1,${most}} ?){60}`;
-  return Array.from({ length: 30 }, (_, i) => words(40 + i)).join("|");
+  const words = (most: number, lacks: string) =>
+    `([^\\s\\p{P}${lacks}]{1,${most}}|${letter} ?){60}`;
+  return Array.from({ length: 30 }, (_, i) => {
+    const lacks = [i, 7 * i + 3].map((at) => String.fromCharCode(A + (at % 26)));
+    return words(40 + i, lacks.join(""));
+  }).join("|");
 }
