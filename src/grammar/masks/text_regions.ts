@@ -78,12 +78,15 @@ export class TextRegions {
   readonly #search: CharacterSearch;
   readonly #usual: (UsualWay | null | undefined)[] = [];
   #searches = MOST_SEARCHES;
+  /** Threads that looking may follow in this walk: those that are left are the walk's own. */
+  #work: number;
 
   /** @param isMarked States that have to be come by byte by byte. */
   constructor(states: WalkStates, isMarked: (state: number) => boolean) {
     this.#states = states;
     this.#search = new CharacterSearch(states);
     this.#isMarked = isMarked;
+    this.#work = states.workLeft / 8;
   }
 
   /**
@@ -110,7 +113,7 @@ export class TextRegions {
 
   #findSafe(state: number): Region | null {
     if (this.#searches === 0) return null;
-    const safe = orNone(() => findSafeLeads(state, this.#states, this.#search));
+    const safe = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
     if (safe === null || safe.places.some((place) => this.#isMarked(place))) {
       this.#searches -= 1;
       return null;
@@ -147,7 +150,7 @@ export class TextRegions {
   #usualWay(state: number): UsualWay | null {
     let usual = this.#usual[state];
     if (usual === undefined) {
-      usual = orNone(() => usualWay(state, this.#states, this.#search));
+      usual = this.#orNone(() => usualWay(state, this.#states, this.#search));
       this.#usual[state] = usual;
     }
     return usual;
@@ -172,19 +175,23 @@ export class TextRegions {
     }
     return true;
   }
+
+  /** What lies beyond a limit may be where no token leads, so it is no error of the walk. */
+  #orNone<T>(find: () => T | null): T | null {
+    if (this.#work <= 0) return null;
+    const before = this.#states.workLeft;
+    try {
+      return find();
+    } catch (error) {
+      if (error instanceof GrammarError) return null;
+      throw error;
+    } finally {
+      this.#work -= before - this.#states.workLeft;
+    }
+  }
 }
 
 /** First bytes of plain text that are not of a region. */
 function left({ others }: Region): number {
   return TEXT_LEADS.reduce((sum, lead) => sum + others[lead]!, 0);
-}
-
-/** What lies beyond a limit may be where no token leads, so it is no error of the walk. */
-function orNone<T>(find: () => T | null): T | null {
-  try {
-    return find();
-  } catch (error) {
-    if (error instanceof GrammarError) return null;
-    throw error;
-  }
 }

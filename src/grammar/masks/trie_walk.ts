@@ -187,8 +187,8 @@ export class TrieWalk {
   #newRun(region: Region, { from, to, base, depth, height }: Stretch): Run {
     const isText = region.isText && region.length >= height;
     const next = isText ? this.#trie.texts.runs.breakFrom(from) : 0;
-    // Characters are counted up to a limit only.
-    const last = region.length >= height ? Number.POSITIVE_INFINITY : base + region.length;
+    // Characters that are no plain text may be of a region too, and no height counts them.
+    const last = isText ? Number.POSITIVE_INFINITY : base + region.length;
     const run = { to, region, depth, base, last, isText, isMarked: false, next, resume: from };
     this.#runs.push(run);
     return run;

@@ -95,6 +95,19 @@ describe.each(Object.entries(GRAMMARS))("%s", (_, grammar) => {
   });
 });
 
+test.each([".{4}", "[^q]{4}", "(.|\\n){4}", "\\W.{0,5}", "[A-Z ]?\\W.{1,6}"])(
+  "%s counts characters that are no plain text too",
+  (source) => {
+    const letters = "abcdefghijklmnopqrstuvwxy";
+    const pairs = [...letters].flatMap((one) => [...letters].map((other) => one + other));
+    const runs = ["\n", '"', "\t", "\\", '":', "!\\"].flatMap((text) =>
+      Array.from({ length: 12 }, (_, i) => text.repeat(i + 1)),
+    );
+    const [allowed, followed] = bothWays(regex(source), [...pairs, ...runs])("");
+    expect(allowed).toEqual(followed);
+  },
+);
+
 /** What the masks allow, and what following the tokens does. */
 function bothWays(grammar: Grammar, tokens: readonly string[], maxDepth?: number) {
   const vocabulary = smallVocabulary({ tokens });
