@@ -41,7 +41,7 @@ const STANDALONE = {
 const VARIANTS: readonly Variant[] = [
   {
     name: "drafts of another model, a device lost",
-    ...{ options: STANDALONE, drafts: true, losses: [{ rank: 1, order: 9 }] },
+    ...{ options: STANDALONE, drafts: true, losses: [{ rank: 1, order: fullTest ? 9 : 4 }] },
   },
   { name: "plain" },
   { name: "drafts of what was said before", options: { speculation: { algorithm: "NGRAM" } } },
