@@ -33,6 +33,8 @@ export class Recorder {
   launches = 0;
   /** Submits since the recorder was made. */
   submits = 0;
+  /** Whether nothing is timed for now, whoever gives a timer or takes it away meanwhile. */
+  isUntimed = false;
   readonly #compilesOnly: boolean;
   readonly #alignment: number;
   readonly #uniforms: GPUBuffer;
@@ -143,13 +145,15 @@ export class Recorder {
 
   /** Times every launch while there is one; each then has a pass of its own. */
   get timer(): LaunchWatch | undefined {
-    return this.#timer;
+    return this.isUntimed ? undefined : this.#timer;
   }
 
   /** @throws {KernelError} between the first record of a submit and the submit. */
   set timer(timer: LaunchWatch | undefined) {
     if (timer === this.#timer) return;
-    if (this.#encoder !== undefined) throw new KernelError("timer", "launches are being recorded");
+    if (this.#encoder !== undefined && !this.isUntimed) {
+      throw new KernelError("timer", "launches are being recorded");
+    }
     this.#timer = timer;
   }
 
@@ -164,7 +168,8 @@ export class Recorder {
   launch(launch: RecordedLaunch): void {
     const { pipeline, group, uniforms, grid, indirect } = launch;
     if (group === undefined) throw new KernelError("launch", "kernels are compiled only");
-    const pass = this.#timer === undefined ? this.pass : this.#timedPass(this.#timer, launch);
+    const { timer } = this;
+    const pass = timer === undefined ? this.pass : this.#timedPass(timer, launch);
     pass.setPipeline(pipeline);
     pass.setBindGroup(0, group);
     if (indirect === undefined) pass.dispatchWorkgroups(grid[0], grid[1], grid[2]);
@@ -224,8 +229,9 @@ export class Recorder {
       this.#dirtyLow = Number.POSITIVE_INFINITY;
       this.#dirtyHigh = 0;
     }
-    if (this.#timer === undefined) this.device.queue.submit([this.#encoder.finish()]);
-    else this.#timer.submit(this.#encoder);
+    const { timer } = this;
+    if (timer === undefined) this.device.queue.submit([this.#encoder.finish()]);
+    else timer.submit(this.#encoder);
     this.submits += 1;
     this.#encoder = this.#pass = undefined;
   }

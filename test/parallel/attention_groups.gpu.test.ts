@@ -10,6 +10,7 @@ import { InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
 import { deviceFactory } from "../../src/node/device/device.ts";
 import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
+import type { Profile } from "../../src/profile.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
@@ -20,6 +21,8 @@ const OPTIONS = { maxTotalTokens: 2048, triesInvariance: false };
 const open = () => folderSource(EMBEDDED_MODEL);
 
 let engine: ReplicatedEngine | undefined;
+/** Of each group. */
+let engines: readonly Engine[] = [];
 afterEach(async () => {
   vi.restoreAllMocks();
   await engine?.close();
@@ -28,9 +31,8 @@ afterEach(async () => {
 
 async function openGroups(options: Partial<GroupedOptions> = {}): Promise<ReplicatedEngine> {
   const sizes = { tensorParallelSize: 2, attentionGroups: 2 };
-  engine = new ReplicatedEngine(
-    await loadGroupEngines(open, { device, ...OPTIONS, ...sizes, ...options }),
-  );
+  engines = await loadGroupEngines(open, { device, ...OPTIONS, ...sizes, ...options });
+  engine = new ReplicatedEngine(engines);
   return engine;
 }
 
@@ -177,6 +179,32 @@ test("a group that fails while it is idle fails the step of the other, which goe
   });
   expect((await complete(groups, request(0))).text).toBe(want);
   expect(left).toBeLessThan(0);
+});
+
+test("a profile that ends while its group is idle is over, and answers stay as they are", async () => {
+  const want = await wanted();
+  const groups = await openGroups();
+  let isWaited = false;
+  let profile: Promise<Profile> | undefined;
+  const idled = new Promise<void>((resolve) => {
+    const { idle } = ModelRunner.prototype;
+    vi.spyOn(ModelRunner.prototype, "idle").mockImplementation(async function (this: ModelRunner) {
+      if (isWaited) {
+        isWaited = false;
+        resolve();
+        await profile;
+      }
+      return idle.call(this);
+    });
+  });
+  profile = engines[0]!.profile(async () => {
+    await complete(groups, request(0));
+    isWaited = true;
+    complete(groups, request(1)).catch(() => {});
+    await idled;
+  });
+  expect((await profile).steps).toBeGreaterThan(0);
+  for (const rank of [0, 1]) expect((await complete(groups, request(rank))).text).toBe(want);
 });
 
 test("where a group cannot be loaded, none is left", async () => {

@@ -62,13 +62,12 @@ export class RankRunner implements StepRunner {
 
   /** Takes part in a step of other attention groups, which no profile of this one shows. */
   async idle(): Promise<void> {
-    const { recorder } = this;
-    const { timer } = recorder;
-    for (const one of this.#ranks) one.recorder.timer = undefined;
+    // Meanwhile its timer may be taken away for good, or another be given for its next step.
+    for (const { recorder } of this.#ranks) recorder.isUntimed = true;
     try {
       await allOrCause(this.#ranks.map((runner) => runner.idle()));
     } finally {
-      recorder.timer ??= timer;
+      for (const { recorder } of this.#ranks) recorder.isUntimed = false;
     }
   }
 
