@@ -233,6 +233,11 @@ test.each([
   ],
   [{ transfersPages: true }, "transfersPages", "pages of a group go to no other engine"],
   [
+    { experts: { recorderMode: "per_pass" } },
+    "experts.recorderMode",
+    "attention groups record stat alone",
+  ],
+  [
     { speculation: { algorithm: "NGRAM" } },
     "speculation.algorithm",
     "it does not go with data-parallel attention",

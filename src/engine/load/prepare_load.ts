@@ -8,7 +8,7 @@ import { orderOf } from "../../../kernels/linear/weights/weight_order.ts";
 import type { KvCacheShape } from "../../cache/kv_cache.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { UploadTarget } from "../../checkpoint/quantization_option.ts";
-import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { DeviceError, InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { DeviceMemory, type MemoryLimits } from "../../gpu/memory.ts";
 import { requireTuning } from "../../gpu/require_tuning.ts";
 import { withoutStaged } from "../../gpu/row_forms.ts";
@@ -184,10 +184,15 @@ function expertContext(
   { facts: { experts }, shape: { layers } }: ModelDefinition,
   { experts: asked, communicator = ONE_RANK }: LoadOptions,
 ): Pick<CreateOptions, "expertLayout" | "keepsChoices" | "allToAll"> {
+  const keepsChoices = (asked?.recorderMode ?? "stat") !== "stat";
+  if (keepsChoices && communicator.attention !== undefined) {
+    const field = "experts.recorderMode";
+    throw new UnsupportedError(field, "attention groups record stat alone", { field });
+  }
   return {
     expertLayout: layoutOf(asked, experts && { ...experts, layers }, communicator),
     allToAll: asked?.allToAll,
-    keepsChoices: (asked?.recorderMode ?? "stat") !== "stat",
+    keepsChoices,
   };
 }
 

@@ -3,9 +3,11 @@
  *
  * @module
  */
+import type { ExpertRecorderMode } from "../../expert_record.ts";
 import type { OptionTable, OptionValues } from "../options/option_parser.ts";
 import { OptionError } from "../options/option_parser.ts";
 import { DEVICE_OPTIONS } from "./device_options.ts";
+import { EXPERT_OPTIONS } from "./expert_options.ts";
 import { GROUP_OPTIONS } from "./group_options.ts";
 
 const { group } = GROUP_OPTIONS.nnodes;
@@ -36,6 +38,7 @@ type GroupedOptions = OptionValues<typeof ATTENTION_GROUP_OPTIONS> & {
   readonly dpSize: number;
   readonly chunkedPrefillSize: number;
   readonly pageSize: number;
+  readonly expertRecorderMode?: ExpertRecorderMode | undefined;
 };
 
 const [DP_ATTENTION] = ATTENTION_GROUP_OPTIONS.enableDpAttention.flags;
@@ -74,6 +77,11 @@ export function requireUsableGroups(options: GroupedOptions, hasProcesses: boole
       `--chunked-prefill-size ${chunk} and --page-size ${pageSize}`,
       `${each} are not divisible by the pages`,
     );
+  }
+  const { expertRecorderMode: mode = "stat" } = options;
+  if (mode !== "stat") {
+    const [flag] = EXPERT_OPTIONS.expertRecorderMode.flags;
+    refuse(`${flag} ${mode}`, "groups record stat alone");
   }
   if (!hasProcesses) return;
   const problem = "ranks that are processes cannot do it yet; one process has all ranks without it";

@@ -25,6 +25,10 @@ describe("attention groups are refused", () => {
       ["--chunked-prefill-size", "40", "--page-size", "16"],
       "--page-size 16: 20 tokens of each of 2 groups are not divisible by the pages",
     ],
+    [
+      ["--expert-distribution-recorder-mode", "per_token"],
+      "together with --expert-distribution-recorder-mode per_token: groups record stat alone",
+    ],
     [["--max-running-requests", "1"], "option --max-running-requests: 1 leave none to one of 2"],
     [["--disaggregation-mode", "prefill"], "--dp-size 2 together with --disaggregation-mode"],
   ])("with %j", async (args, message) => {
