@@ -207,6 +207,16 @@ test("a profile that ends while its group is idle is over, and answers stay as t
   for (const rank of [0, 1]) expect((await complete(groups, request(rank))).text).toBe(want);
 });
 
+test("pages of a group are those of its own ranks: of one, as of a model without ranks", async () => {
+  const storing = { retractionMemory: 2 ** 20 };
+  const alone = await openEngine({ ...OPTIONS, ...storing });
+  const layout = alone.pageLayout;
+  await alone.close();
+  expect(layout).toBeDefined();
+  await openGroups(storing);
+  for (const { pageLayout } of engines) expect(pageLayout).toEqual(layout);
+});
+
 test("where a group cannot be loaded, none is left", async () => {
   let opened = 0;
   const close = vi.spyOn(Engine.prototype, "close");

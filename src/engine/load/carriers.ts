@@ -7,7 +7,7 @@ import type { KvCache } from "../../cache/kv_cache.ts";
 import { PageCodec } from "../../cache/page_codec.ts";
 import { type EntryShares, rankFields } from "../../cache/page_form.ts";
 import type { AttentionFacts, Model } from "../../models/model.ts";
-import type { Communicator } from "../../parallel/communicator.ts";
+import { attentionRanks, type Communicator } from "../../parallel/communicator.ts";
 import type { PreparedLoad } from "./prepare_load.ts";
 
 /** What of a load it is made with. */
@@ -36,7 +36,8 @@ export function openCodec(
   const { model, cache, matrices, hash } = made;
   const { device, options, uploadTo, oneForm, cacheShape, definition } = prepared;
   const { pageSize, quantizeActivations } = options;
-  const { size: ranks } = communicator;
+  // Others have pages of other requests.
+  const { rank, size: ranks } = attentionRanks(communicator);
   const codec = new PageCodec(device, {
     cache,
     draftLayers: cacheShape.layers - definition.shape.layers,
@@ -48,7 +49,7 @@ export function openCodec(
       uploadTo,
       quantizeActivations,
       oneForm,
-      ...(ranks > 1 && rankFields({ rank: communicator.rank, ranks })),
+      ...(ranks > 1 && rankFields({ rank, ranks })),
     }),
     ...(ranks > 1 && { shares: sharesOf(definition.facts.attention, ranks) }),
   });
