@@ -9,6 +9,10 @@ import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { InvalidRequestError, UnsupportedError } from "../../src/errors.ts";
 import type { GenerationRequest } from "../../src/generation.ts";
 import { deviceFactory } from "../../src/node/device/device.ts";
+import { parseOptions } from "../../src/node/options/option_parser.ts";
+import { LAUNCH_OPTIONS } from "../../src/node/options/options.ts";
+import { startGroups } from "../../src/node/replicas/start_groups.ts";
+import { quietReport } from "../../src/node/serve/start_report.ts";
 import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
 import type { Profile } from "../../src/profile.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
@@ -217,19 +221,37 @@ test("pages of a group are those of its own ranks: of one, as of a model without
   for (const { pageLayout } of engines) expect(pageLayout).toEqual(layout);
 });
 
-test("where a group cannot be loaded, none is left", async () => {
-  let opened = 0;
-  const close = vi.spyOn(Engine.prototype, "close");
-  const loading = loadGroupEngines(
-    () => {
+/** Two groups, of which the second fails. */
+const failing: Readonly<Record<string, () => Promise<unknown>>> = {
+  program: () => {
+    let opened = 0;
+    const openFirst = () => {
       opened += 1;
       if (opened === 2) throw new Error("no second one");
       return open();
-    },
-    { device, ...OPTIONS, tensorParallelSize: 2, attentionGroups: 2 },
-  );
-  await expect(loading).rejects.toThrow("no second one");
+    };
+    const sizes = { tensorParallelSize: 2, attentionGroups: 2 };
+    return loadGroupEngines(openFirst, { device, ...OPTIONS, ...sizes });
+  },
+  server: () => {
+    const { values } = parseOptions(LAUNCH_OPTIONS, ["--tp", "2", "--dp", "2"]);
+    const start = startGroups(async (_options, _report, part) => {
+      const { replica, group } = part!;
+      if (replica === 1) throw new Error("no second one");
+      const { loadRanks } = group!;
+      return Engine.load(open(), { device, ...OPTIONS, tensorParallelSize: 2, loadRanks });
+    }, values);
+    return start(values, quietReport({ write: () => {} }));
+  },
+};
+
+test.each(Object.keys(failing))("where a %s cannot load a group, none is left", async (where) => {
+  const close = vi.spyOn(Engine.prototype, "close");
+  const destroy = vi.spyOn(ModelRunner.prototype, "destroy");
+  await expect(failing[where]!()).rejects.toThrow("no second one");
   expect(close).toHaveBeenCalledTimes(1);
+  // The part of the other one too.
+  await until(() => expect(destroy).toHaveBeenCalledTimes(2));
 });
 
 test.each([

@@ -41,6 +41,7 @@ export async function loadGroupEngines(
     return engines;
   } catch (error) {
     await Promise.allSettled(engines.map((engine) => engine.close()));
+    loading.destroy();
     throw error;
   }
 }

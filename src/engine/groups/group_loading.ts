@@ -43,6 +43,12 @@ export class GroupLoading {
     };
   }
 
+  /** Frees parts that no engine has taken: not all of them load. */
+  destroy(): void {
+    freeLeft(this.#newest);
+    this.#newest = undefined;
+  }
+
   #begin(checkpoint: Checkpoint, options: GivenOptions): void {
     const before = this.#newest;
     const left = new Set(Array.from({ length: this.#groups }, (_, group) => group));
@@ -54,13 +60,17 @@ export class GroupLoading {
       if (this.#newest === generation) this.#newest = undefined;
     });
     // Parts that are left on devices before these are of no use.
-    before?.models.then(
-      (all) => {
-        for (const group of before.left) all[group]!.destroy();
-      },
-      () => {},
-    );
+    freeLeft(before);
   }
+}
+
+function freeLeft(generation: Generation | undefined): void {
+  generation?.models.then(
+    (all) => {
+      for (const group of generation.left) all[group]!.destroy();
+    },
+    () => {},
+  );
 }
 
 async function loadGroups(

@@ -41,7 +41,12 @@ export function startGroups(start: StartEngine, options: GroupOptions): StartEng
       const group = { loadRanks: loading.of(replica), headByGroup, openDevices };
       return start(own, ownReport, { ...part!, group });
     };
-    return startReplicas(startGroup, options, about)(given, report);
+    try {
+      return await startReplicas(startGroup, options, about)(given, report);
+    } catch (error) {
+      loading.destroy();
+      throw error;
+    }
   };
 }
 
