@@ -8,7 +8,6 @@ import type { WeightSource } from "../checkpoint/source.ts";
 import type { EngineOptions } from "../engine/engine_options.ts";
 import type { StartSizes } from "../engine/load/start_sizes.ts";
 import { InvalidRequestError } from "../errors.ts";
-import type { AttentionFacts } from "../models/model.ts";
 import { MOST_RANKS } from "../parallel/communicator.ts";
 import type { AdapterProfile } from "./adapter_profile.ts";
 import { DescribedModel } from "./described_model.ts";
@@ -123,7 +122,7 @@ export async function simulate(
       tokens: sizes.cacheTokens,
       allTokens: replicas * sizes.cacheTokens,
       requests: replicas * Math.floor(sizes.cacheTokens / tokensOf),
-      copies: copiesOf(definition.facts.attention, ranks),
+      copies: sizes.cacheCopies,
     },
     prefill,
     decode,
@@ -133,11 +132,6 @@ export async function simulate(
 export function devicesOf(layout: Layout): number {
   const { tensorParallelSize, replicas, prefillReplicas, decodeReplicas } = layout;
   return tensorParallelSize * (replicas + prefillReplicas + decodeReplicas);
-}
-
-/** Ranks that hold the same keys and values: all of latents, of heads those beyond the model's. */
-export function copiesOf(attention: AttentionFacts, ranks: number): number {
-  return attention.kind === "mla" ? ranks : Math.max(1, ranks / attention.kvHeads);
 }
 
 const meanContext = ({ inputTokens, outputTokens }: Demand) =>

@@ -254,6 +254,13 @@ test.each(Object.keys(failing))("where a %s cannot load a group, none is left", 
   await until(() => expect(destroy).toHaveBeenCalledTimes(2));
 });
 
+test("groups draw by seeds of their own", async () => {
+  const load = vi.spyOn(Engine, "load");
+  await openGroups({ randomSeed: 2 ** 32 - 1 });
+  const seeds = load.mock.calls.map(([, { randomSeed }]) => randomSeed);
+  expect(seeds).toEqual([2 ** 32 - 1, 0]);
+});
+
 test.each([
   [{ attentionGroups: 3 }, "attentionGroups", "3 groups cannot share 2 ranks"],
   [{ attentionGroups: 0 }, "attentionGroups", "0 groups cannot share 2 ranks"],

@@ -3,13 +3,14 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { Checkpoint } from "../../src/checkpoint/checkpoint.ts";
 import { ConfigReader } from "../../src/checkpoint/config.ts";
 import { weightTypeBytes } from "../../src/engine/load/sizing.ts";
+import { copiesOfCache } from "../../src/engine/load/start_sizes.ts";
 import { architectureOf } from "../../src/models/architectures.ts";
+import { absentGroup } from "../../src/parallel/communicator.ts";
 import { H200 } from "../../src/simulate/adapter_profile.ts";
 import { configSource, type ModelConfig, withWeights } from "../../src/simulate/config_source.ts";
 import { DescribedModel } from "../../src/simulate/described_model.ts";
 import { KNOWN_MODELS } from "../../src/simulate/known_models.ts";
 import {
-  copiesOf,
   devicesOf,
   type Layout,
   requestRate,
@@ -128,8 +129,10 @@ describe("predictions", () => {
   test("all ranks hold latents, and heads beyond the model's", () => {
     const gqa = { kind: "gqa", heads: 32, kvHeads: 8, headDim: 128 } as const;
     const { attention } = definitionOf(SMALL).facts;
-    expect([1, 16].map((ranks) => copiesOf(attention, ranks))).toEqual([1, 16]);
-    expect([1, 8, 32].map((ranks) => copiesOf(gqa, ranks))).toEqual([1, 1, 4]);
+    const copies = (facts: Parameters<typeof copiesOfCache>[0], sizes: readonly number[]) =>
+      sizes.map((size) => copiesOfCache(facts, { communicator: absentGroup(size) }));
+    expect(copies({ attention }, [1, 16])).toEqual([1, 16]);
+    expect(copies({ attention: gqa }, [1, 8, 12, 32])).toEqual([1, 1, 1, 4]);
     expect(usual.cache.copies).toBe(2);
   });
 

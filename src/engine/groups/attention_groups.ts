@@ -34,7 +34,9 @@ export async function loadGroupEngines(
   const engines: Engine[] = [];
   try {
     for (let group = 0; group < attentionGroups; group++) {
-      const own = optionsOfGroup(options, group);
+      const { randomSeed: seed } = options;
+      const randomSeed = seed === undefined ? undefined : (seed + group) % 2 ** 32;
+      const own = { ...optionsOfGroup(options, group), randomSeed };
       const loadRanks = loading.of(group);
       engines.push(await Engine.load(await open(), { ...own, loadRanks }));
     }
@@ -52,14 +54,13 @@ export function optionsOfGroup<T extends Partial<GroupedOptions>>(
   group: number,
 ): Omit<T, "attentionGroups"> {
   const { maxRunningRequests: running, chunkedPrefillSize: chunk } = options;
-  const { scheduleConservativeness = 1, randomSeed, experts } = options;
+  const { scheduleConservativeness = 1, experts } = options;
   return {
     ...options,
     ...(running !== undefined && { maxRunningRequests: Math.floor(running / attentionGroups) }),
     ...(chunk !== undefined &&
       chunk !== -1 && { chunkedPrefillSize: Math.floor(chunk / attentionGroups) }),
     scheduleConservativeness: CONSERVATIVENESS * scheduleConservativeness,
-    ...(randomSeed !== undefined && { randomSeed: (randomSeed + group) % 2 ** 32 }),
     // The experts of all groups are the same: one of them has them moved.
     ...(group > 0 && { experts: experts && { ...experts, rebalance: undefined } }),
   };

@@ -88,10 +88,13 @@ export function requireUsableGroups(options: GroupedOptions, hasProcesses: boole
   refuse(`${GROUP_OPTIONS.nnodes.flags[0]} or a launcher of ranks such as mpiexec`, problem);
 }
 
-/** A line for an option that is given and changes nothing, as there is one group. */
+/** Lines for options that are given and change nothing, as there is one group. */
 export function idleGroupsOptions(
   options: Pick<GroupedOptions, "enableDpAttention" | "enableDpLmHead" | "dpSize">,
 ): readonly string[] {
   if (!options.enableDpAttention || options.dpSize > 1) return [];
-  return [`Option ${DP_ATTENTION} changes nothing: --dp-size is 1, so there is one group`];
+  const given = options.enableDpLmHead ? [DP_ATTENTION, DP_LM_HEAD] : [DP_ATTENTION];
+  return given.map(
+    (flag) => `Option ${flag} changes nothing: --dp-size is 1, so there is one group`,
+  );
 }

@@ -1,5 +1,6 @@
 /** What attention groups do not go with is refused before anything is started, and named with them. */
 import { describe, expect, test } from "vitest";
+import { optionsOfGroup } from "../../../src/engine/groups/attention_groups.ts";
 import { parseOptions } from "../../../src/node/options/option_parser.ts";
 import { LAUNCH_OPTIONS } from "../../../src/node/options/options.ts";
 import {
@@ -45,9 +46,17 @@ describe("attention groups are refused", () => {
   });
 });
 
-test("one group changes nothing, and a line says so", () => {
+test("a group's share keeps the seed, which replicas are given one by one", () => {
+  const options = { attentionGroups: 2, randomSeed: 7, maxRunningRequests: 9 };
+  expect(optionsOfGroup(options, 1)).toMatchObject({ randomSeed: 7, maxRunningRequests: 4 });
+});
+
+test("one group changes nothing, and lines say so", () => {
   const line =
     "Option --enable-dp-attention changes nothing: --dp-size is 1, so there is one group";
+  const both = ["--enable-dp-attention", "--enable-dp-lm-head"];
+  const head = line.replace("attention", "lm-head");
+  expect(idleGroupsOptions(launch(both))).toEqual([line, head]);
   expect(idleGroupsOptions(launch(["--enable-dp-attention"]))).toEqual([line]);
   expect(idleGroupsOptions(launch(GROUPS))).toEqual([]);
   expect(idleGroupsOptions(launch([]))).toEqual([]);
