@@ -42,9 +42,9 @@ function joined() {
   nodes.accept(page);
   page.say({ type: "join", version: 1, token: nodes.newToken().token });
   const node = nodes.choose(optIn, new Uint8Array(2))!;
-  const ask = (signal = new AbortController().signal) =>
+  const ask = (signal = new AbortController().signal, headers = {}) =>
     node.link.ask(
-      { url: "node://a/generate?b", method: "POST", headers: {}, body: new Uint8Array(2), signal },
+      { url: "node://a/generate?b", method: "POST", headers, body: new Uint8Array(2), signal },
       { begun: new BegunAnswers(1), ...place },
     );
   return { nodes, page, node, ask };
@@ -103,6 +103,20 @@ test("of its headers a client gets those that an answer needs, and of its bytes 
   expect(JSON.parse(page.heard.at(-1)!)).toEqual({ type: "taken", id: 1, bytes: 2 });
   page.say({ type: "end", id: 1 });
   expect(await body.read()).toBeUndefined();
+});
+
+test("a node is told no key and no other header of a client than an answer needs", () => {
+  const { page, ask } = joined();
+  const told = {
+    ...{ "content-type": "application/json", accept: "text/event-stream" },
+    ...{ "anthropic-version": "2023-06-01", "x-request-id": "r" },
+  };
+  const secret = {
+    ...{ authorization: "Bearer key", "x-api-key": "key", "Api-Key": "key", cookie: "a=b" },
+    ...{ "x-forwarded-for": "10.0.0.1", "x-wisp-decode-node": "allow" },
+  };
+  void ask(undefined, { ...secret, ...told }).catch(() => {});
+  expect(JSON.parse(page.heard.at(-1)!).headers).toEqual(told);
 });
 
 test("a node gets no more requests than it may have, and those that are left are told", async () => {

@@ -6,6 +6,7 @@
 import { type Channel, type ChannelMessage, wholeOf } from "../../disaggregation/channel.ts";
 import { Heartbeat } from "../../disaggregation/heartbeat.ts";
 import { parseMessage, shortened } from "../../disaggregation/messages.ts";
+import { REQUEST_ID_HEADER } from "../../http/request_id.ts";
 import type { UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
 import { MAX_NODE_REQUESTS } from "./limits.ts";
 import { type BegunAnswers, NodeAnswer, workerFailed } from "./node_answer.ts";
@@ -21,6 +22,11 @@ import {
 /** Milliseconds in which a page must show its token. */
 const JOIN_TIME = 10_000;
 const HEARTBEAT = { interval: 2000, misses: 3 };
+
+/** What a page is told of a client's headers: never the keys of the client or the router. */
+const TOLD_HEADERS: readonly string[] = [
+  ...["content-type", "accept", "anthropic-version", REQUEST_ID_HEADER],
+];
 
 const TYPES = Object.keys(NODE_FIELDS) as NodeMessage["type"][];
 
@@ -100,7 +106,8 @@ export class NodeLink {
     };
     signal.addEventListener("abort", onAbort, { once: true });
     this.#answers.set(id, answer);
-    this.#say({ type: "request", id, method, path: pathname + search, headers, ...place });
+    const path = pathname + search;
+    this.#say({ type: "request", id, method, path, headers: toldHeaders(headers), ...place });
     this.#channel.send(numbered(id, body ?? new Uint8Array()));
     return answer.answer;
   }
@@ -166,4 +173,10 @@ export class NodeLink {
     this.#say({ type: "joined", node: this.#name });
     this.#options.onJoined(this.#name);
   }
+}
+
+function toldHeaders(headers: UpstreamRequest["headers"]): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).filter(([name]) => TOLD_HEADERS.includes(name.toLowerCase())),
+  );
 }
