@@ -62,7 +62,8 @@ describe("a request of a pair", () => {
     const prefill = await failingServer(keeping(bodies, PREFILLED));
     const decode = await failingServer(keeping(bodies, ANSWERED));
     const router = await pairOf([prefill.url], [decode.url]);
-    const own = ' {"unknown": [1, 2], "bootstrap_room": 5, "text": "a"} \n';
+    const strangers = '"bootstrap_ticket": "aa", "bootstrap_begun": {"seed": 1, "tokens": [[5]]}';
+    const own = ` {"unknown": [1, 2], "bootstrap_room": 5, ${strangers}, "text": "a"} \n`;
     const answer = await postTo(router.url, "/generate", own);
     expect([answer.status, await answer.text()]).toEqual([200, '{"text":"right"}']);
     await until(() => expect(bodies).toHaveLength(2));
@@ -71,6 +72,8 @@ describe("a request of a pair", () => {
     expect(bodies[0]!.bootstrap_host).toBe("127.0.0.1");
     expect(Number.isSafeInteger(bodies[0]!.bootstrap_room)).toBe(true);
     expect(bodies[0]!.bootstrap_room).not.toBe(5);
+    // Only the router says whose room it is, and what has begun.
+    expect(bodies[0]).toMatchObject({ bootstrap_ticket: null, bootstrap_begun: null });
   });
 
   test("is tried with another prefill server, which alone is blamed, where one is not there", async () => {

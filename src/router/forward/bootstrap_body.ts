@@ -34,6 +34,9 @@ export function withBootstrap(
     bootstrap_host: hostOf(prefill),
     bootstrap_port: prefill.bootstrapPort,
     bootstrap_room: room,
+    // What a client has written there is not the router's word; null is as absent.
+    bootstrap_ticket: null,
+    bootstrap_begun: null,
     ...more,
   });
 }
