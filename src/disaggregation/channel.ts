@@ -22,7 +22,7 @@ export interface BytesWay {
   readonly name: string;
   /** Whether pages may go no other way. */
   readonly isRequired: boolean;
-  /** What the other end has to know to send pages here. */
+  /** What the other end has to know to send pages here, which come from when it is read: by then it is known. */
   readonly offer: string;
   /** Whether what the other end offers is of the same kind. */
   fits(offer: string): boolean;

@@ -3,7 +3,8 @@
  * each message with pages when it was sent: so all messages stay in their order.
  *
  * Pages go from one end to the other only. The end that takes them offers a way: its address, and a
- * tag that is its secret.
+ * tag that is its secret. It asks for its offer once it knows the other end, and until then nothing is
+ * received by UCX, whatever is said of it.
  *
  * @module
  */
@@ -29,6 +30,15 @@ export interface UcxChannelOptions {
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
+/** A message that waits, or that bytes are awaited for. */
+interface Behind {
+  readonly message: ChannelMessage | Promise<Bytes>;
+  readonly length: number;
+}
+
+/** Bytes that a message that waits takes beside its own. */
+const MESSAGE_BYTES = 256;
+
 export class UcxChannel implements Channel {
   readonly way: BytesWay;
   readonly #inner: Channel;
@@ -40,21 +50,23 @@ export class UcxChannel implements Channel {
   #target: { readonly peer: number; readonly tag: Tag } | undefined;
   #unsentBytes = 0;
   /** What has come behind bytes that are still on their way. */
-  readonly #behind: (ChannelMessage | Promise<Bytes>)[] = [];
+  readonly #behind: Behind[] = [];
+  #behindBytes = 0;
+  /** Whether this end takes pages, from another one that it knows. */
+  #mayReceive = false;
   #isOver = false;
 
   constructor(inner: Channel, options: UcxChannelOptions) {
     this.#inner = inner;
     this.#options = options;
     const { ucx, isRequired } = options;
+    const offer = () => this.#offer();
     this.way = {
       name: "ucx",
       isRequired,
-      offer: JSON.stringify({
-        version: ucx.version,
-        ...this.#tag,
-        address: Buffer.from(ucx.address).toString("base64"),
-      }),
+      get offer() {
+        return offer();
+      },
       fits: (offer) => offerOf(offer)?.version === ucx.version,
       take: (offer) => this.#connect(offer),
     };
@@ -97,6 +109,16 @@ export class UcxChannel implements Channel {
     this.#inner.close(reason);
   }
 
+  #offer(): string {
+    this.#mayReceive = true;
+    const { version, address } = this.#options.ucx;
+    return JSON.stringify({
+      version,
+      ...this.#tag,
+      address: Buffer.from(address).toString("base64"),
+    });
+  }
+
   #connect(offer: string): void {
     const { low, high, address } = offerOf(offer)!;
     const { peer, connected } = this.#options.ucx.connect(
@@ -108,26 +130,35 @@ export class UcxChannel implements Channel {
 
   #take(message: ChannelMessage): void {
     if (this.#isOver) return;
-    const isNote = typeof message === "string" && message.startsWith(NOTE);
+    const isNote = this.#mayReceive && typeof message === "string" && message.startsWith(NOTE);
     if (!isNote && this.#behind.length === 0) {
       this.#events!.onMessage(message);
       return;
     }
-    const arriving = isNote ? this.#receive(message) : message;
-    if (arriving === undefined) return;
-    this.#behind.push(arriving);
+    const length = isNote ? this.#lengthIn(message) : lengthIn(message);
+    if (length === undefined) return;
+    if (this.#behindBytes + length + MESSAGE_BYTES > MAX_UNSENT_BYTES) {
+      this.#fail(`more than ${MAX_UNSENT_BYTES} bytes wait behind pages that do not come`);
+      return;
+    }
+    this.#behindBytes += length + MESSAGE_BYTES;
+    this.#behind.push({ message: isNote ? this.#receive(length) : message, length });
     if (this.#behind.length === 1) void this.#deliver();
   }
 
   /** @returns Undefined where no such message may come. */
-  #receive(note: string): Promise<Bytes> | undefined {
+  #lengthIn(note: string): number | undefined {
     const length = Number(note.slice(NOTE.length));
-    const { ucx, maxMessage } = this.#options;
+    const { maxMessage } = this.#options;
     if (!Number.isSafeInteger(length) || length < 1 || length > maxMessage) {
       this.#fail(`it sends a message of ${note.slice(NOTE.length, 20)} bytes`);
       return undefined;
     }
-    const arriving = ucx.receive(this.#tag, length);
+    return length;
+  }
+
+  #receive(length: number): Promise<Bytes> {
+    const arriving = this.#options.ucx.receive(this.#tag, length);
     // Told when its turn comes.
     arriving.catch(() => {});
     return arriving;
@@ -137,14 +168,15 @@ export class UcxChannel implements Channel {
     while (this.#behind.length > 0 && !this.#isOver) {
       let message: ChannelMessage;
       try {
-        message = await this.#behind[0]!;
+        message = await this.#behind[0]!.message;
       } catch (error) {
         this.#fail((error as Error).message);
         return;
       }
-      this.#behind.shift();
-      // Another message may come, and end it.
-      if (!this.#isOver) this.#events!.onMessage(message);
+      if (this.#isOver) return;
+      this.#behindBytes -= this.#behind.shift()!.length + MESSAGE_BYTES;
+      // It may end the connection.
+      this.#events!.onMessage(message);
     }
   }
 
@@ -168,6 +200,11 @@ export class UcxChannel implements Channel {
     ucx.forget(this.#tag);
     if (this.#target !== undefined) ucx.disconnect(this.#target.peer);
   }
+}
+
+function lengthIn(message: ChannelMessage): number {
+  if (typeof message === "string") return message.length;
+  return message instanceof Uint8Array ? message.length : lengthOf(message);
 }
 
 function newTag(): Tag {

@@ -82,7 +82,8 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
 
   test("that are larger than may be, or none, end the connection", async () => {
     for (const note of ["#1001", "#0", "#-5", "#x", "#1e9", "#"]) {
-      const { from, heard, closed } = pairOf({ maxMessage: 1000 });
+      const { from, to, heard, closed } = pairOf({ maxMessage: 1000 });
+      expect(from.way.fits(to.way.offer)).toBe(true);
       from.send(note);
       await until(() => expect(closed).toHaveLength(2));
       expect(closed[0]).toMatch(/^it sends a message of .* bytes$/);
@@ -106,6 +107,7 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
 
   test("that never come are not waited for once the connection has ended", async () => {
     const { from, to, heard, closed } = pairOf();
+    expect(from.way.fits(to.way.offer)).toBe(true);
     from.send("#10");
     from.send("{}");
     await until(() => expect(closed).toEqual([]));
@@ -137,4 +139,44 @@ test("a machine without a compiler says what to install", () => {
   const built = () => buildUcxShim({ env: { PATH: "/nowhere" }, cache: "/nowhere" });
   expect(built).toThrow(UnsupportedError);
   expect(built).toThrow('on Debian "apt-get install gcc libucx-dev"');
+});
+
+/** Stands for UCX where nothing is to come by it: it keeps what it is asked to receive. */
+function fakeUcx() {
+  const asked: number[] = [];
+  const receive = (_: unknown, length: number) => {
+    asked.push(length);
+    return new Promise<never>(() => {});
+  };
+  const own = { version: "1", address: new Uint8Array(4), forget() {}, disconnect() {} };
+  return { asked, ucx: { ...own, receive } as unknown as UcxLibrary };
+}
+
+describe("of what a stranger says", () => {
+  test("nothing is received by an end that offers no way, nor before it does", async () => {
+    const { asked, ucx } = fakeUcx();
+    const [inner, stranger] = channelPair();
+    const channel = new UcxChannel(inner, { ucx, isRequired: false, maxMessage: MOST });
+    const heard: ChannelMessage[] = [];
+    channel.listen({ onMessage: (message) => heard.push(message), onClose: () => {} });
+    for (const text of ["#4194304", "{}"]) stranger.send(text);
+    await until(() => expect(heard).toEqual(["#4194304", "{}"]));
+    expect(asked).toEqual([]);
+    expect(channel.way.offer).toContain('"version":"1"');
+    stranger.send("#7");
+    await until(() => expect(asked).toEqual([7]));
+  });
+
+  test("no more waits behind pages that do not come than may be unsent", async () => {
+    const { asked, ucx } = fakeUcx();
+    const [inner, stranger] = channelPair();
+    const channel = new UcxChannel(inner, { ucx, isRequired: false, maxMessage: 2 ** 29 });
+    const closed: string[] = [];
+    channel.listen({ onMessage: () => {}, onClose: (why) => closed.push(why) });
+    expect(channel.way.offer).not.toBe("");
+    for (let i = 0; i < 3; i++) stranger.send(`#${2 ** 29 - 256}`);
+    await until(() => expect(closed).toHaveLength(1));
+    expect(closed[0]).toContain("bytes wait behind pages that do not come");
+    expect(asked).toHaveLength(2);
+  });
 });
