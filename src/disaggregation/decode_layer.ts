@@ -5,7 +5,7 @@
  */
 import type { BegunAnswer } from "../bootstrap.ts";
 import type { LocalRequest } from "../engine/create_sequence.ts";
-import { DisaggregationError } from "../errors.ts";
+import { InvalidRequestError } from "../errors.ts";
 import type { GenerationChunk } from "../generation.ts";
 import { type LogprobOptions, logprobBytes } from "../logprobs.ts";
 import type { DecodeRooms } from "./decode_rooms.ts";
@@ -24,7 +24,7 @@ export async function* decoded(
   const room = rooms.open(bootstrap!, wantsPrompt);
   let isUntold = wantsPrompt;
   let isFirst = true;
-  const begun = new BegunTokens(room.name, own.given === undefined ? bootstrap?.begun : undefined);
+  const begun = new BegunTokens(own.given === undefined ? bootstrap?.begun : undefined);
   try {
     const chunks = engine.generate({
       ...own,
@@ -64,22 +64,20 @@ function begunRequest(
 
 /** Tokens of an answer that another server has begun, which are drawn again here. */
 class BegunTokens {
-  readonly #room: string;
   readonly #tokens: readonly number[];
   #compared = 0;
 
-  constructor(room: string, begun: BegunAnswer | undefined) {
-    this.#room = room;
+  constructor(begun: BegunAnswer | undefined) {
     this.#tokens = begun?.tokens ?? [];
   }
 
-  /** @throws {DisaggregationError} where the answer goes on otherwise. */
+  /** @throws {InvalidRequestError} where the answer goes on otherwise, which is no failure of a server. */
   compare(tokens: readonly number[]): void {
     for (const token of tokens) {
       if (this.#compared >= this.#tokens.length) return;
       if (token !== this.#tokens[this.#compared]) {
-        const problem = `token ${this.#compared} of the answer is another one here`;
-        throw new DisaggregationError(this.#room, "decode", problem);
+        const state = `token ${this.#compared} of it is another one here`;
+        throw new InvalidRequestError(`Cannot go on with the answer: ${state}`, "bootstrap_begun");
       }
       this.#compared += 1;
     }

@@ -22,5 +22,11 @@ export const MAX_FRAMES_AHEAD = 2;
 /** Connections of a bootstrap port at once, those that have not said who they are among them. */
 export const MAX_PAGE_CHANNELS = 256;
 
+/** Of them those of pages of browsers, each of which has one. */
+export const MAX_OWNER_CHANNELS = 128;
+
+/** Leases of one page of a browser that no request has come for yet. */
+export const MAX_OWNER_LEASES = 64;
+
 /** Tickets of pages that were used of late: each is remembered until its time is over. */
 export const MAX_USED_TICKETS = 65_536;

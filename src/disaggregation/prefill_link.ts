@@ -22,6 +22,8 @@ export interface PrefillLinkOptions {
   readonly heartbeat: HeartbeatOptions;
   /** Told when the decode server comes or goes, or is refused. */
   readonly onEvent: ((text: string) => void) | undefined;
+  /** It came by a ticket of this owner. @throws {TransferError} where it may not stay. */
+  readonly onOwner: (owner: string) => void;
   readonly onOpen: (room: string, peer: DecodePeer) => void;
   /** A lease that has no room is given back; all of them where none is named. */
   readonly onLeave: (lease?: number) => void;
@@ -147,6 +149,7 @@ export class PrefillLink {
       return;
     }
     shared.use();
+    if (shared.owner !== undefined) this.#options.onOwner(shared.owner);
     const difference = differenceOf(form.whole, message.layout);
     if (difference !== undefined) {
       this.#refuse(difference);

@@ -5,11 +5,11 @@
  * @module
  */
 import { PageForm, type SharedLayout } from "../cache/page_form.ts";
-import { CapacityError, InvalidRequestError } from "../errors.ts";
+import { CapacityError, InvalidRequestError, TransferError } from "../errors.ts";
 import type { Channel } from "./channel.ts";
 import { FrameGate } from "./frame_gate.ts";
 import type { HeartbeatOptions } from "./heartbeat.ts";
-import { MAX_FRAMES_AHEAD, MAX_ROOMS } from "./limits.ts";
+import { MAX_FRAMES_AHEAD, MAX_OWNER_CHANNELS, MAX_OWNER_LEASES, MAX_ROOMS } from "./limits.ts";
 import { shortened } from "./messages.ts";
 import { PrefillLink } from "./prefill_link.ts";
 import { type DecodePeer, PrefillRoom } from "./prefill_room.ts";
@@ -56,6 +56,8 @@ export class PrefillRooms {
   readonly #links = new Set<PrefillLink>();
   readonly #form: PageForm;
   readonly #gate: FrameGate;
+  /** Of pages of browsers, so that those that take nothing hold no server up. */
+  readonly #pagesGate: FrameGate;
   readonly #tickets = new UsedTickets();
   /** Of all rooms so far. */
   readonly figures = new RoomFigures();
@@ -65,12 +67,13 @@ export class PrefillRooms {
     const { layout, workers = TRANSFER_WORKERS } = options;
     this.#form = new PageForm(layout);
     this.#gate = new FrameGate(workers * MAX_FRAMES_AHEAD);
+    this.#pagesGate = new FrameGate(workers * MAX_FRAMES_AHEAD);
   }
 
   /** Rooms with a request, of them those whose pages are on their way, and leases without one. */
   get counts() {
     return {
-      frames: this.#gate.used,
+      frames: this.#gate.used + this.#pagesGate.used,
       rooms: this.#rooms.size,
       transferring: [...this.#rooms.values()].filter(({ state }) => state === "transferring")
         .length,
@@ -105,7 +108,7 @@ export class PrefillRooms {
       owner,
       openTimeout,
       takeTimeout,
-      gate: this.#gate,
+      gate: owner === undefined ? this.#gate : this.#pagesGate,
       figures: this.figures,
       onOver: (failure) => {
         this.#rooms.delete(name);
@@ -142,6 +145,7 @@ export class PrefillRooms {
       shared: new LinkKey({ key, needsTicket, used: this.#tickets }),
       heartbeat: times.heartbeat,
       onEvent,
+      onOwner: (owner) => this.#owned(owner, link),
       onOpen: (room, peer) => this.#opened(room, peer, link),
       onLeave: (lease) => {
         for (const [name, { peer, link: own }] of this.#awaited) {
@@ -158,6 +162,24 @@ export class PrefillRooms {
   close(): void {
     for (const link of [...this.#links]) link.end("the prefill server ends");
     for (const room of [...this.#rooms.values()]) room.lose("the prefill server ends", "lost");
+  }
+
+  /** @throws {TransferError} where too many pages of browsers are here. */
+  #owned(owner: string, link: PrefillLink): void {
+    const owned = [...this.#links].filter((one) => one !== link && one.owner !== undefined);
+    // It has connected again: its older connection is lost, or one too many.
+    const older = owned.find((one) => one.owner === owner);
+    if (older !== undefined) older.end("its owner has connected again");
+    else if (owned.length >= MAX_OWNER_CHANNELS) {
+      const problem = `${MAX_OWNER_CHANNELS} pages of browsers are here, which are the most`;
+      throw new TransferError("a message", "ticket", problem);
+    }
+  }
+
+  #leasesOf(owner: string): number {
+    let count = 0;
+    for (const { link } of this.#awaited.values()) if (link.owner === owner) count += 1;
+    return count;
   }
 
   #opened(name: string, peer: DecodePeer, link: PrefillLink): void {
@@ -183,6 +205,10 @@ export class PrefillRooms {
     }
     if (this.#awaited.size >= MAX_ROOMS) {
       refuse(`all ${MAX_ROOMS} rooms are taken`);
+      return;
+    }
+    if (link.owner !== undefined && this.#leasesOf(link.owner) >= MAX_OWNER_LEASES) {
+      refuse(`${MAX_OWNER_LEASES} leases wait for their requests, which are the most`);
       return;
     }
     const { openTimeout } = this.#options.times;

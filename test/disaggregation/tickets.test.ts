@@ -8,6 +8,9 @@ import type {
   ChannelMessage,
 } from "../../src/disaggregation/channel.ts";
 import { DecodeRooms } from "../../src/disaggregation/decode_rooms.ts";
+import { promptDigest, proofOf } from "../../src/disaggregation/handshake.ts";
+import { MAX_OWNER_CHANNELS, MAX_OWNER_LEASES } from "../../src/disaggregation/limits.ts";
+import { PROTOCOL_VERSION } from "../../src/disaggregation/messages.ts";
 import { PrefillRooms } from "../../src/disaggregation/prefill_rooms.ts";
 import { newTicket, UsedTickets } from "../../src/disaggregation/ticket.ts";
 import { until } from "../support/until.ts";
@@ -165,4 +168,85 @@ test("a ticket is good once, and for a while", () => {
   expect(() => used.take(later.id, 1_120_001)).toThrow("its time is over");
   expect(() => used.take("aa.99999999999999.00", 1)).toThrow("it is no ticket");
   expect(() => used.take(newTicket("key", "aa", 9_000_000).id, 1)).toThrow("its time is over");
+});
+
+/** A page that has shown a ticket of its owner, as the test speaks for it. */
+async function pageAt(prefill: PrefillRooms, owner: string) {
+  const [own, other] = [new End(), new End()];
+  own.other = other;
+  other.other = own;
+  const heard: (Record<string, unknown> | Uint8Array)[] = [];
+  const closed: string[] = [];
+  own.listen({
+    onMessage: (message) =>
+      heard.push(typeof message === "string" ? JSON.parse(message) : new Uint8Array(0)),
+    onClose: (reason) => closed.push(reason),
+  });
+  prefill.accept(other, true);
+  const say = (message: object) => own.send(JSON.stringify(message));
+  const of = (type: string) => heard.filter((one) => "type" in one && one.type === type);
+  const { id, secret } = newTicket("key", owner);
+  say({ type: "hello", version: PROTOCOL_VERSION, nonce: "n", ticket: id });
+  await until(() => expect(of("welcome")).toHaveLength(1));
+  const [{ nonce }] = of("welcome") as [{ nonce: string }];
+  const proof = proofOf(secret, "decode", { decode: "n", prefill: nonce });
+  say({ type: "proof", proof, layout: LAYOUT, ranks: 1, offer: "" });
+  await until(() => expect(of("ready").length + closed.length).toBeGreaterThan(0));
+  return { say, of, heard, closed };
+}
+
+const prefillRooms = (workers?: number) => {
+  const prefill = new PrefillRooms({ layout: LAYOUT, key: "key", times: TIMES, workers });
+  closing.push(() => prefill.close());
+  return prefill;
+};
+
+test("an owner has one connection, and owners have no more than they may", async () => {
+  const prefill = prefillRooms();
+  const first = await pageAt(prefill, "a");
+  const second = await pageAt(prefill, "a");
+  await until(() => expect(first.closed).toEqual(["its owner has connected again"]));
+  expect(second.closed).toEqual([]);
+  for (let i = 1; i < MAX_OWNER_CHANNELS; i++) await pageAt(prefill, `b${i.toString(16)}`);
+  expect(prefill.counts.servers).toBe(MAX_OWNER_CHANNELS);
+  const last = await pageAt(prefill, "c");
+  expect(last.closed[0]).toContain("which are the most");
+  expect(second.closed).toEqual([]);
+});
+
+test("an owner's leases without a request are no more than they may be", async () => {
+  const prefill = prefillRooms();
+  const page = await pageAt(prefill, "a");
+  for (let lease = 0; lease <= MAX_OWNER_LEASES; lease++) {
+    page.say({ type: "open", lease, room: `${lease}`, digest: "d" });
+  }
+  await until(() => expect(page.of("failed")).toHaveLength(1));
+  expect(page.of("failed")[0]).toMatchObject({ lease: MAX_OWNER_LEASES });
+  const other = await pageAt(prefill, "b");
+  other.say({ type: "open", lease: 0, room: "other", digest: "d" });
+  await until(() => expect(prefill.counts.awaited).toBe(MAX_OWNER_LEASES + 1));
+});
+
+test("pages that take nothing hold no server up", async () => {
+  const prefill = prefillRooms(1);
+  const page = await pageAt(prefill, "a");
+  const room = prefill.open("1", "r", "a");
+  void room.over.catch(() => {});
+  const begun = room.begin(PROMPT);
+  page.say({ type: "open", lease: 0, room: "1", digest: promptDigest(PROMPT) });
+  page.say({ type: "want", lease: 0, first: 0 });
+  await begun;
+  const bytes = () => new Uint8Array(64);
+  for (const first of [0, 1]) await room.take({ first, count: 1, bytes: bytes() });
+  expect(prefill.counts.frames).toBe(2);
+  const own = prefill.open("2");
+  void own.over.catch(() => {});
+  const sent: unknown[] = [];
+  const channel = { send: (message: unknown) => sent.push(message) };
+  own.pair({ channel, lease: 0, digest: promptDigest(PROMPT), formed: (given) => given });
+  own.want(0);
+  await own.begin(PROMPT);
+  void own.take({ first: 0, count: 1, bytes: bytes() });
+  await until(() => expect(sent).toHaveLength(1));
+  expect(prefill.counts.frames).toBe(3);
 });

@@ -1,17 +1,20 @@
 /** What a page of a stranger's browser may not say to a router ends its connection, and nothing else. */
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { Channel, ChannelEvents, ChannelMessage } from "../../src/disaggregation/channel.ts";
 import { EventCutter, EventRecord, renamed } from "../../src/router/nodes/answer_events.ts";
 import { DecodeNodes } from "../../src/router/nodes/decode_nodes.ts";
 import {
+  MAX_BEGUN_ANSWERS,
   MAX_DECODE_NODES,
   MAX_NODE_BODY_BYTES,
   MAX_NODE_BYTES_AHEAD,
+  MAX_NODE_EVENT,
   MAX_NODE_MESSAGE_BYTES,
+  MAX_NODE_PATH,
   MAX_NODE_REQUESTS,
   MAX_NODE_TOKENS,
 } from "../../src/router/nodes/limits.ts";
-import { BegunAnswers } from "../../src/router/nodes/node_answer.ts";
+import { BegunAnswers, NodeAnswer, SILENCE_TIME } from "../../src/router/nodes/node_answer.ts";
 import { numbered } from "../../src/router/nodes/node_messages.ts";
 
 /** The page's end, as the test speaks for it. */
@@ -32,6 +35,8 @@ class PageEnd implements Channel {
     this.events.onMessage(JSON.stringify(message));
   }
 }
+
+afterEach(() => void vi.useRealTimers());
 
 const optIn = new Request("http://r/", { headers: { "x-wisp-decode-node": "allow" } });
 const place = { host: "p", port: 1, room: "5" };
@@ -71,7 +76,8 @@ const WRONG: Readonly<Record<string, (page: PageEnd) => void>> = {
     for (let sent = 0; sent <= most; sent += 2 ** 16) page.events.onMessage(bytes(1, 2 ** 16));
   },
   "tokens that are none": (page) => page.say({ type: "tokens", id: 1, answer: 0, tokens: [-1] }),
-  "tokens of no answer": (page) => page.say({ type: "tokens", id: 1, answer: 7, tokens: [1] }),
+  "tokens of no answer": (page) =>
+    page.say({ type: "tokens", id: 1, answer: MAX_BEGUN_ANSWERS, tokens: [1] }),
   "too many tokens": (page) => {
     const tokens = Array(2 ** 15).fill(1);
     for (let i = 0; i < 5; i++) page.say({ type: "tokens", id: 1, answer: 0, tokens });
@@ -94,7 +100,11 @@ test("of its headers a client gets those that an answer needs, and of its bytes 
   const asked = ask();
   page.say({
     ...HEAD,
-    headers: { ...HEAD.headers, "set-cookie": "a=b", "x-should-retry": "a\nb" },
+    headers: {
+      ...{ ...HEAD.headers, "set-cookie": "a=b" },
+      // It would open breakers of servers, and have no other worker asked.
+      ...{ "x-wisp-failed-side": "prefill", "x-should-retry": "false" },
+    },
   });
   const { headers, body } = await asked;
   expect(headers).toEqual([["content-type", "application/json"]]);
@@ -130,6 +140,8 @@ test("a node gets no more requests than it may have, and those that are left are
   expect(page.heard.map((text) => JSON.parse(text).type)).toContain("abort");
   expect(nodes.choose(optIn, new Uint8Array(MAX_NODE_BODY_BYTES + 1))).toBeUndefined();
   expect(nodes.choose(new Request("http://r/"), new Uint8Array(2))).toBeUndefined();
+  const far = new Request(`http://r/?${"a".repeat(MAX_NODE_PATH)}`, optIn);
+  expect(nodes.choose(far, new Uint8Array(2))).toBeUndefined();
   expect(nodes.choose(optIn, new Uint8Array(2))).toBeDefined();
   page.say({ type: "leave" });
   expect(nodes.choose(optIn, new Uint8Array(2))).toBeUndefined();
@@ -168,4 +180,56 @@ test("events are cut, compared without names and times, and get the names of oth
   expect(renamed(event("chatcmpl-two", "b"), again.names, sent.names)).toBe(
     event("chatcmpl-one", "b"),
   );
+});
+
+test("names are written as they are, and only short ones in place of their kind", () => {
+  const event = (id: unknown) => `data: {"id":${JSON.stringify(id)},"text":"b"}\n\n`;
+  const strange = "chat$&$'$`$$";
+  expect(renamed(event("chatcmpl-two"), ["chatcmpl-two"], [strange])).toBe(event(strange));
+  expect(renamed('{"id":12345678}', [12345678], ['1,"text":"x'])).toBe('{"id":12345678}');
+  const record = new EventRecord();
+  record.add(event("a".repeat(257)));
+  record.add(event("a".repeat(256)));
+  expect(record.names).toEqual(["a".repeat(256)]);
+});
+
+test("an event without an end fails its worker", () => {
+  const cutter = new EventCutter("\n\n");
+  const piece = new TextEncoder().encode("a".repeat(2 ** 21));
+  for (let length = 0; length < MAX_NODE_EVENT; length += 2 ** 21) {
+    expect(cutter.push(piece)).toEqual([]);
+  }
+  expect(() => cutter.push(piece)).toThrow("an event is too long");
+});
+
+test("the second answer of a request may have the first tokens", () => {
+  const begun = new BegunAnswers(1);
+  begun.take(2, [7]);
+  begun.take(0, [5, 6]);
+  expect(begun.tokens).toEqual([[5, 6], [], [7]]);
+});
+
+test("a node that says nothing of what is awaited is left, and one whose client is behind is not", async () => {
+  vi.useFakeTimers();
+  const left: string[] = [];
+  const answerOf = (name: string) =>
+    new NodeAnswer({ begun: new BegunAnswers(1), taken: () => {}, leave: () => left.push(name) });
+  const [mute, slow] = [answerOf("mute"), answerOf("slow")];
+  const head = { type: "head", id: 1, status: 200, headers: {} } as const;
+  slow.hear({ type: "tokens", id: 1, answer: 0, tokens: [1] });
+  vi.advanceTimersByTime(SILENCE_TIME - 1);
+  slow.hear({ type: "tokens", id: 1, answer: 0, tokens: [2] });
+  vi.advanceTimersByTime(1);
+  await expect(mute.answer).rejects.toThrow("it says nothing for 60 s");
+  slow.hear(head);
+  // Nothing is awaited.
+  vi.advanceTimersByTime(2 * SILENCE_TIME);
+  expect(left).toEqual(["mute"]);
+  const read = slow.read();
+  slow.take(new Uint8Array(1));
+  expect(await read).toHaveLength(1);
+  const next = slow.read();
+  vi.advanceTimersByTime(SILENCE_TIME);
+  await expect(next).rejects.toThrow("it says nothing for 60 s");
+  expect(left).toEqual(["mute", "slow"]);
 });

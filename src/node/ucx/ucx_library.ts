@@ -59,7 +59,9 @@ export class UcxLibrary {
     }
     this.address = address.slice(0, length);
     this.version = String(functions.version());
-    this.#require(functions.start(), "start a thread");
+    const started = functions.start();
+    if (started !== 0) functions.end();
+    this.#require(started, "start a thread");
     this.#told = new Socket({ fd: out[0]!, readable: true, writable: false });
     this.#told.on("data", () => this.#fetch());
     // Servers keep their processes alive, and it does not.

@@ -13,6 +13,7 @@ import { parseJsonBytes, readBodyBytes } from "../../http/read_body.ts";
 import { sleep } from "../../http/retries.ts";
 import { promptText } from "../../parallel/balance/prompt_text.ts";
 import { answerIdOf } from "../../server/guard/request_ids.ts";
+import { NODE_SCHEME } from "../nodes/decode_nodes.ts";
 import type { RouterEvent } from "../observer.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { RouterContext } from "../router_context.ts";
@@ -109,7 +110,7 @@ class Exchange {
         this.#context.observer.exhausted(this.#route.name);
         return this.#finish(attempt);
       }
-      await this.#waitAfter(attempt);
+      await this.#waitAfter(attempt, this.#attempts);
     }
   }
 
@@ -215,6 +216,8 @@ class Exchange {
       choose: (role, policy) => this.#choose(role, policy, wish)?.worker,
       send: (worker) => this.#send(worker),
       sentTo: (worker, sent) => this.#sentTo(worker, sent),
+      mayRetry,
+      waitAfter: (attempt, attempts) => this.#waitAfter(attempt, attempts),
       tell: (text) => this.#tell("info", text, { attempt: this.#attempts }),
     };
   }
@@ -246,16 +249,16 @@ class Exchange {
         ended();
         if (outcome === undefined) return;
         worker.breaker.record(outcome);
-        this.#context.observer.outcome(worker.url, outcome);
+        this.#context.observer.outcome(labelOf(worker), outcome);
       },
     };
   }
 
   /** Nothing is left of the attempt, and the next one may begin. */
-  async #waitAfter(attempt: Attempt): Promise<void> {
+  async #waitAfter(attempt: Attempt, attempts: number): Promise<void> {
     const { retries, observer } = this.#context;
     const { initialBackoff, maxBackoff, multiplier, jitter } = retries;
-    const wait = Math.min(initialBackoff * multiplier ** (this.#attempts - 1), maxBackoff);
+    const wait = Math.min(initialBackoff * multiplier ** (attempts - 1), maxBackoff);
     const milliseconds = wait * (1 + jitter * (2 * Math.random() - 1));
     const problem =
       "error" in attempt ? attempt.error.message : `it answered ${attempt.answer.status}`;
@@ -263,10 +266,10 @@ class Exchange {
       attempt.answer.body.cancel();
       attempt.flight.end(outcomeOf(attempt.answer));
     }
-    observer.retry(this.#route.name, this.#attempts, milliseconds / 1000);
+    observer.retry(this.#route.name, attempts, milliseconds / 1000);
     const worker = [...this.#tried].at(-1)?.url ?? null;
-    const text = `attempt ${this.#attempts}${worker ? ` at ${worker}` : ""} failed: ${problem}`;
-    this.#tell("info", text, { worker, attempt: this.#attempts });
+    const text = `attempt ${attempts}${worker ? ` at ${worker}` : ""} failed: ${problem}`;
+    this.#tell("info", text, { worker, attempt: attempts });
     await sleep(milliseconds, this.#signal.signal);
   }
 
@@ -290,7 +293,7 @@ class Exchange {
       ended: (error) => {
         const isWorkers = error instanceof HttpError && error.code === "worker_failed";
         if (isWorkers) {
-          this.#context.observer.brokenStream(flight.worker.url);
+          this.#context.observer.brokenStream(labelOf(flight.worker));
           const text = `failed at ${flight.worker.url}: ${error.message}`;
           this.#tell("warning", text, { worker: flight.worker.url });
         }
@@ -311,6 +314,11 @@ class Exchange {
     const event = { message: text, x_request_id: this.#id, route, ...fields };
     this.#context.observer.event({ level, text, fields: event });
   }
+}
+
+/** By which figures name it: nodes, which come and go by random names, are one. */
+function labelOf({ url }: Worker): string {
+  return url.startsWith(NODE_SCHEME) ? NODE_SCHEME : url;
 }
 
 /** An answer may forbid it: a request that breaks one worker would break the others too. */

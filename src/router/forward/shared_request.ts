@@ -25,6 +25,10 @@ export interface Lent {
   readonly choose: (role: WorkerRole, policy: Policy) => Worker | undefined;
   readonly send: (worker: Worker) => Flight;
   readonly sentTo: (worker: Worker, body: Uint8Array) => Omit<UpstreamRequest, "signal">;
+  /** Whether another attempt may come to more. */
+  readonly mayRetry: (attempt: Attempt) => boolean;
+  /** Leaves an attempt, the first being 1, and waits for as long as is right before the next one. */
+  readonly waitAfter: (attempt: Attempt, attempts: number) => Promise<void>;
   readonly tell: (text: string) => void;
 }
 
@@ -44,6 +48,8 @@ export class SharedRequest {
   readonly #pairs: PairSetting;
   /** Of a request that a node was sent: it goes to no other one. */
   #begun: BegunAnswers | undefined;
+  /** Whether the client has got something of it: until then what the node has told counts for nothing. */
+  #isBegun = false;
 
   /** @param lent Of a router whose workers have roles. */
   constructor(lent: Lent) {
@@ -68,7 +74,7 @@ export class SharedRequest {
     const { choose, context } = this.#lent;
     const worker = choose("decode", this.#pairs.policies.decode);
     if (worker === undefined) return undefined;
-    const begun = begunField(this.#begun);
+    const begun = begunField(this.#begun, this.#isBegun);
     return { worker, upstream: context.upstream, ofPrefill: begun, ofDecode: begun };
   }
 
@@ -87,28 +93,28 @@ export class SharedRequest {
       upstream: async (request) =>
         continued(await node.link.ask(request, { begun, ...place }), { isSingle, goOn }),
       ofPrefill: { bootstrap_ticket: owner },
-      ofDecode: { bootstrap_port: port, bootstrap_ticket: ticket, ...begunField(begun) },
+      ofDecode: { bootstrap_port: port, bootstrap_ticket: ticket, ...begunField(begun, false) },
     };
   }
 
   /** The answer of a server, from its beginning, to a request that a node has left. */
   async #goOn(): Promise<OtherAnswer> {
-    const { retries } = this.#lent.context;
+    const { mayRetry, waitAfter, context } = this.#lent;
+    this.#isBegun = true;
     this.#lent.tell("goes on at a server, as its decode node has left");
     for (let attempts = 1; ; attempts++) {
       const attempt = await this.attempt();
-      if ("error" in attempt) {
-        if (attempts >= retries.attempts) throw attempt.error;
+      if (mayRetry(attempt) && attempts < context.retries.attempts) {
+        await waitAfter(attempt, attempts);
         continue;
       }
+      if ("error" in attempt) throw attempt.error;
       const { answer, first, flight } = attempt;
       const end: OtherAnswer["end"] = (isBroken) => {
         if (isBroken === undefined) flight.end();
         else flight.end(isBroken ? "failure" : "success");
       };
-      if (answer.status < 500 || attempts >= retries.attempts) return { answer, first, end };
-      answer.body.cancel();
-      end(true);
+      return { answer, first, end };
     }
   }
 
@@ -157,8 +163,8 @@ export class SharedRequest {
   }
 }
 
-function begunField(begun: BegunAnswers | undefined): BootstrapFields {
+function begunField(begun: BegunAnswers | undefined, isBegun: boolean): BootstrapFields {
   if (begun === undefined) return {};
   const { seed, tokens } = begun;
-  return { bootstrap_begun: { seed, tokens } };
+  return { bootstrap_begun: { seed, tokens: isBegun ? tokens : [] } };
 }

@@ -10,12 +10,16 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js";
 import { bytesToHex, utf8ToBytes } from "@noble/hashes/utils.js";
+import { MAX_NODE_EVENT } from "./limits.ts";
+import { workerFailed } from "./node_answer.ts";
 
 /** Fields that name an answer or tell a time, by which two streams of one answer differ. */
 const NAMES: readonly string[] = ["id", "item_id", "response_id", "created", "created_at"];
 const TIMES = /^(cached_tokens|e2e_latency|completed_at|cache_\w+_input_tokens|\w+_duration)$/;
 /** Characters of a name that is written in place of another one: shorter ones are no random names. */
 const SHORTEST_NAME = 8;
+/** Characters of a name at most: longer values are not looked at as names. */
+const LONGEST_NAME = 256;
 /** Different names in one stream at most. */
 const MOST_NAMES = 64;
 
@@ -35,10 +39,15 @@ export class EventCutter {
     return this.#rest;
   }
 
+  /** @throws {HttpError} `worker_failed` for an event that is too long. */
   push(bytes: Uint8Array): readonly string[] {
     this.#rest += this.#decoder.decode(bytes, { stream: true });
     const pieces = this.#rest.split(this.#separator);
     this.#rest = pieces.pop()!;
+    if (this.#rest.length > MAX_NODE_EVENT) {
+      this.#rest = "";
+      throw workerFailed("an event is too long");
+    }
     return pieces.map((piece) => piece + this.#separator);
   }
 }
@@ -83,6 +92,7 @@ export class EventRecord {
     if (!NAMES.includes(key) || (typeof value !== "string" && typeof value !== "number")) {
       return value;
     }
+    if (String(value).length > LONGEST_NAME) return value;
     let at = this.names.indexOf(value);
     if (at < 0 && this.names.length < MOST_NAMES) at = this.names.push(value) - 1;
     return at;
@@ -94,9 +104,11 @@ export function renamed(event: string, from: readonly Name[], to: readonly Name[
   let text = event;
   for (const [i, name] of from.entries()) {
     const other = to[i];
-    if (other === undefined || other === name || String(name).length < SHORTEST_NAME) continue;
+    if (typeof other !== typeof name || other === name) continue;
+    if (String(name).length < SHORTEST_NAME) continue;
+    // As it is: a text of a page may have what stands for other text.
     if (typeof name === "string")
-      text = text.replaceAll(JSON.stringify(name), JSON.stringify(other));
+      text = text.replaceAll(JSON.stringify(name), () => JSON.stringify(other));
     else
       text = text.replaceAll(`":${name},`, `":${other},`).replaceAll(`":${name}}`, `":${other}}`);
   }

@@ -65,15 +65,16 @@ class ContinuedBody implements UpstreamBody {
   /** Whole events only: what is behind the last of them may never come. */
   async read(): Promise<Uint8Array | undefined> {
     while (this.#other === undefined) {
-      let bytes: Uint8Array | undefined;
+      let events: readonly string[];
       try {
-        bytes = await this.#answer.body.read();
+        const bytes = await this.#answer.body.read();
+        if (bytes === undefined) return this.#end();
+        events = this.#cutter.push(bytes);
       } catch (error) {
+        this.#answer.body.cancel();
         await this.#goOn(error);
         break;
       }
-      if (bytes === undefined) return this.#end();
-      const events = this.#cutter.push(bytes);
       for (const event of events) this.#sent.add(event);
       if (events.length > 0) return new TextEncoder().encode(events.join(""));
     }
@@ -119,9 +120,12 @@ class ContinuedBody implements UpstreamBody {
     const { answer, end } = this.#other!;
     for (;;) {
       let bytes: Uint8Array | undefined;
+      let isBroken: true | undefined = true;
       try {
         bytes = this.#first ?? (await answer.body.read());
         this.#first = undefined;
+        // That it is not what the node began with may be the node's fault.
+        isBroken = undefined;
         if (bytes === undefined && this.#skipped.count < this.#sent.count) {
           throw workerFailed("another server's answer ends earlier");
         }
@@ -133,7 +137,8 @@ class ContinuedBody implements UpstreamBody {
           return new TextEncoder().encode(texts.join(""));
         }
       } catch (error) {
-        end(true);
+        answer.body.cancel();
+        end(isBroken);
         throw error;
       }
       if (bytes !== undefined) continue;
@@ -148,7 +153,6 @@ class ContinuedBody implements UpstreamBody {
     for (const event of events.slice(0, missing)) this.#skipped.add(event);
     if (missing > 0 && this.#skipped.count === this.#sent.count) {
       if (this.#skipped.digest === this.#sent.digest) return events.slice(missing);
-      this.#other!.answer.body.cancel();
       throw workerFailed("another server's answer begins otherwise");
     }
     return events.slice(missing);

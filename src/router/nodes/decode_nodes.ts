@@ -11,7 +11,7 @@ import { HttpError } from "../../http/error_response.ts";
 import type { RouterEvent } from "../observer.ts";
 import { CircuitBreaker } from "../worker/breaker.ts";
 import { Worker } from "../worker/worker.ts";
-import { MAX_DECODE_NODES, MAX_NODE_BODY_BYTES, MAX_NODE_TOKENS } from "./limits.ts";
+import { MAX_DECODE_NODES, MAX_NODE_BODY_BYTES, MAX_NODE_PATH, MAX_NODE_TOKENS } from "./limits.ts";
 import { NodeLink } from "./node_link.ts";
 
 /** With which a client says that a page of a stranger's browser may answer. */
@@ -82,14 +82,14 @@ export class DecodeNodes {
   /** The one with the least to do, for a request that may go to one. */
   choose(request: Request, body: Uint8Array): DecodeNode | undefined {
     if (request.headers.get(OPT_IN_HEADER) !== OPT_IN) return undefined;
-    if (body.length > MAX_NODE_BODY_BYTES) return undefined;
+    if (body.length > MAX_NODE_BODY_BYTES || request.url.length > MAX_NODE_PATH) return undefined;
     const free = [...this.#nodes.values()].filter(({ link }) => link.isFree);
     return free.sort((a, b) => a.worker.inFlight - b.worker.inFlight)[0];
   }
 
   /** By which a node fetches pages of rooms that were made for it. */
   ticketFor({ worker }: DecodeNode) {
-    const owner = worker.url.slice(SCHEME.length);
+    const owner = worker.url.slice(NODE_SCHEME.length);
     return { owner, ticket: newTicket(this.#options.key, owner) };
   }
 
@@ -98,7 +98,7 @@ export class DecodeNodes {
   }
 
   #add(name: string, link: NodeLink): void {
-    const url = SCHEME + name;
+    const url = NODE_SCHEME + name;
     const never = Number.POSITIVE_INFINITY;
     const always = { failureThreshold: never, successThreshold: 1, openTime: 1, window: 1 };
     const worker = new Worker(url, new CircuitBreaker(always, () => {}), { role: "decode" });
@@ -128,4 +128,4 @@ export class DecodeNodes {
 }
 
 /** What addresses of nodes begin with, to which nothing can be sent but over their connections. */
-const SCHEME = "node://";
+export const NODE_SCHEME = "node://";

@@ -24,3 +24,12 @@ export const MAX_NODE_BYTES_AHEAD = 2 ** 18;
 
 /** Tokens of one request's answers that a router remembers, to have others go on behind them. */
 export const MAX_BEGUN_TOKENS = 2 ** 17;
+
+/** Answers of one request whose tokens it remembers. */
+export const MAX_BEGUN_ANSWERS = 4096;
+
+/** UTF-16 units of one event of an answer that another server may have to go on with. */
+export const MAX_NODE_EVENT = 2 ** 22;
+
+/** Characters of a request's path and query that a node is sent; longer ones go to servers. */
+export const MAX_NODE_PATH = 4096;

@@ -6,13 +6,24 @@
  */
 import { HttpError } from "../../http/error_response.ts";
 import type { UpstreamAnswer, UpstreamBody } from "../worker/upstream.ts";
-import { MAX_BEGUN_TOKENS, MAX_NODE_BYTES_AHEAD, MAX_NODE_MESSAGE_BYTES } from "./limits.ts";
+import {
+  MAX_BEGUN_ANSWERS,
+  MAX_BEGUN_TOKENS,
+  MAX_NODE_BYTES_AHEAD,
+  MAX_NODE_MESSAGE_BYTES,
+} from "./limits.ts";
 import type { NodeMessage } from "./node_messages.ts";
 
-/** What a client is told of the headers of a page that answers: no more than the answer needs. */
-const HEADERS: readonly string[] = ["content-type", "x-wisp-failed-side", "x-should-retry"];
+/**
+ * What is taken of the headers of a page that answers: no more than the answer needs. That a server has
+ * failed, or that no other one is to be asked, a page does not say.
+ */
+const HEADERS: readonly string[] = ["content-type"];
 const CONTENT_TYPES = /^(application\/json|text\/event-stream|application\/x-ndjson)\b/;
 const HEADER_UNITS = 256;
+
+/** Milliseconds in which a node says the next of an answer that is awaited. */
+export const SILENCE_TIME = 60_000;
 
 /** What is known of answers that a node has begun. */
 export class BegunAnswers {
@@ -29,12 +40,13 @@ export class BegunAnswers {
   /** @throws {TypeError} for what are no tokens, or too many. */
   take(answer: number, tokens: readonly unknown[]): void {
     this.#count += tokens.length;
-    const isWrong = answer > this.tokens.length || this.#count > MAX_BEGUN_TOKENS;
+    const isWrong = answer >= MAX_BEGUN_ANSWERS || this.#count > MAX_BEGUN_TOKENS;
     if (isWrong || !tokens.every((token) => Number.isInteger(token) && (token as number) >= 0)) {
       throw new TypeError("it tells tokens that no answer has");
     }
-    this.tokens[answer] ??= [];
-    for (const token of tokens) this.tokens[answer].push(token as number);
+    // Answers of one request begin in any order.
+    while (this.tokens.length <= answer) this.tokens.push([]);
+    for (const token of tokens) this.tokens[answer]!.push(token as number);
   }
 }
 
@@ -56,6 +68,7 @@ export class NodeAnswer implements UpstreamBody {
   readonly #waiting: Uint8Array[] = [];
   #ahead = 0;
   #reading: { resolve(next: Next): void; reject(error: unknown): void } | undefined;
+  #silence: ReturnType<typeof setTimeout> | undefined;
   #hasHead = false;
   #isOver = false;
   #error: unknown;
@@ -66,11 +79,17 @@ export class NodeAnswer implements UpstreamBody {
       this.#settle = { resolve, reject };
     });
     this.answer.catch(() => {});
+    this.#limitSilence();
   }
 
   /** @throws {TypeError} for what it may not say. */
   hear(message: Extract<NodeMessage, { id: number }>): void {
     if (this.#isOver) return;
+    this.#hear(message);
+    this.#limitSilence();
+  }
+
+  #hear(message: Extract<NodeMessage, { id: number }>): void {
     switch (message.type) {
       case "head":
         this.#head(message);
@@ -106,6 +125,7 @@ export class NodeAnswer implements UpstreamBody {
     }
     const { resolve } = this.#reading;
     this.#reading = undefined;
+    this.#limitSilence();
     this.#leaves(bytes);
     resolve(bytes);
   }
@@ -118,6 +138,7 @@ export class NodeAnswer implements UpstreamBody {
     this.#settle.reject(error);
     this.#reading?.reject(error);
     this.#reading = undefined;
+    this.#limitSilence();
   }
 
   read(): Promise<Next> {
@@ -130,13 +151,25 @@ export class NodeAnswer implements UpstreamBody {
     if (this.#isOver) return Promise.resolve(undefined);
     return new Promise((resolve, reject) => {
       this.#reading = { resolve, reject };
+      this.#limitSilence();
     });
   }
 
   cancel(): void {
     this.#isOver = true;
     this.#waiting.length = 0;
+    this.#limitSilence();
     this.#options.leave();
+  }
+
+  /** From now on, where the next is awaited: not while the client is behind. */
+  #limitSilence(): void {
+    clearTimeout(this.#silence);
+    if (this.#isOver || (this.#hasHead && this.#reading === undefined)) return;
+    this.#silence = setTimeout(() => {
+      this.fail(workerFailed(`it says nothing for ${SILENCE_TIME / 1000} s`));
+      this.#options.leave();
+    }, SILENCE_TIME);
   }
 
   #head({ status, headers }: Extract<NodeMessage, { type: "head" }>): void {

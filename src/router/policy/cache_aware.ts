@@ -22,11 +22,16 @@ export class CacheAwarePolicy implements Policy {
     return { target, ...choice };
   }
 
-  forget({ targets }: Worker): void {
-    for (const target of targets) void this.#balance.forget(target);
+  forget(worker: Worker): void {
+    for (const target of placesOf(worker)) void this.#balance.forget(target);
   }
 
-  sizeOf({ targets }: Worker): number {
-    return targets.reduce((sum, target) => sum + this.#balance.sizeOf(target), 0);
+  sizeOf(worker: Worker): number {
+    return placesOf(worker).reduce((sum, target) => sum + this.#balance.sizeOf(target), 0);
   }
+}
+
+/** Requests that name their replica were chosen for the worker as a whole. */
+function placesOf(worker: Worker): readonly Target[] {
+  return [...new Set([worker, ...worker.targets])];
 }

@@ -144,7 +144,11 @@ export class HealthChecks {
     const requests = requestsIn(answer);
     if (requests === undefined) return;
     worker.reportLoad(requests);
-    worker.reportLoads(replicaLoadsIn(answer!));
+    const loads = replicaLoadsIn(answer!);
+    // It has begun again with others, faster than checks have failed.
+    const isOther = loads.length > 0 && loads.length !== worker.targets.length;
+    if (isOther && this.#around.knowsReplicas) await this.#readReplicas(worker);
+    worker.reportLoads(loads);
   }
 
   /** @returns Whether it says how many it has, where that is asked. */
