@@ -189,3 +189,17 @@ describe("the text of a prompt", () => {
     for (const body of lists) expect(promptText(body)).toBe("");
   });
 });
+
+test("prompts of a worker as a whole are forgotten with it, also where it has replicas", () => {
+  const policy = new CacheAwarePolicy({
+    ...{ cacheThreshold: 0.5, balanceAbsolute: 64, balanceRelative: 1.5, maxTreeSize: 2 ** 20 },
+  });
+  const [worker] = workers(0);
+  worker!.split(2);
+  policy.choose([worker!], "named by its client");
+  expect(policy.choose([worker!], "named by its client").isHit).toBe(true);
+  expect(policy.sizeOf(worker!)).toBeGreaterThan(0);
+  policy.forget(worker!);
+  expect(policy.sizeOf(worker!)).toBe(0);
+  expect(policy.choose([worker!], "named by its client").isHit).toBe(false);
+});

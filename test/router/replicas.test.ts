@@ -180,6 +180,26 @@ describe("a worker", () => {
     expect(told?.level).toBe("warning");
   });
 
+  test("that says of other replicas how much they have to do is asked again", async () => {
+    const loads = [1, 2, 3].map((load) => ({ num_reqs: load }));
+    let count = 2;
+    const upstream: RouterSettings["upstream"] = async ({ url }) => {
+      const text = url.endsWith("/get_load")
+        ? JSON.stringify(loads.slice(0, count))
+        : `{"dp_size": ${count}}`;
+      const pieces = [new TextEncoder().encode(text)];
+      const body = { read: async () => pieces.shift(), cancel: () => {} };
+      return { status: 200, headers: [["content-type", "application/json"]], body };
+    };
+    const router = await routerTo(["http://a"], aware({ health: HEALTH, upstream }));
+    const [worker] = router.workers.all;
+    expect(worker!.targets).toHaveLength(2);
+    count = 3;
+    await until(() => expect(worker!.targets).toHaveLength(3));
+    await until(() => expect(worker!.targets.map(({ load }) => load)).toEqual([1, 2, 3]));
+    expect(worker!.health).toBe("healthy");
+  });
+
   test("that comes back is asked again", async () => {
     let count = 2;
     const server = await failingServer((response) => response.end(`{"dp_size": ${count}}`));
