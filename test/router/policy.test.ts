@@ -192,7 +192,8 @@ describe("the text of a prompt", () => {
 
 test("prompts of a worker as a whole are forgotten with it, also where it has replicas", () => {
   const policy = new CacheAwarePolicy({
-    ...{ cacheThreshold: 0.5, balanceAbsolute: 64, balanceRelative: 1.5, maxTreeSize: 2 ** 20 },
+    ...{ cacheThreshold: 0.5, balanceAbsThreshold: 64, balanceRelThreshold: 1.5 },
+    maxTreeSize: 2 ** 20,
   });
   const [worker] = workers(0);
   worker!.split(2);
