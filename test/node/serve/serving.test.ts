@@ -260,7 +260,6 @@ describe("wisp launch_server", () => {
     [["--log-requests-level", "2"], "--log-requests-level without --log-requests"],
     [["--collect-tokens-histogram"], "--collect-tokens-histogram without --enable-metrics"],
     [["--config", "nowhere.json"], "Cannot use nowhere.json: there is no such file"],
-    [["--enable-dp-lm-head"], "Cannot use option --enable-dp-lm-head: it is not supported"],
     [["--stream-interval", "0"], "it must be a whole number, 1 or more"],
   ])("%j ends with 2 and one sentence, before anything is loaded", async (args, message) => {
     const command = startCommand(["launch_server", ...args]);
