@@ -33,7 +33,7 @@ export class Recorder {
   launches = 0;
   /** Submits since the recorder was made. */
   submits = 0;
-  /** Whether nothing is timed for now, whoever gives a timer or takes it away meanwhile. */
+  /** Whether nothing is timed for now, also where a timer is set or unset meanwhile. */
   isUntimed = false;
   readonly #compilesOnly: boolean;
   readonly #alignment: number;
