@@ -45,7 +45,7 @@ export class GroupExchange {
     this.#all = exchangeMemory(ranks, memory, bytes * ranks.attention.groups);
   }
 
-  /** Adds an exchange. Groups without rows take part with nothing; where none has any there is none. */
+  /** Adds an exchange, in which groups without rows take part with nothing. */
   bring(plan: Plan<Step>, { name, from, countOf, deliver }: BroughtRows): void {
     const { device, ranks, rowBytes } = this.#options;
     const { group: own, groups: groupCount, communicator: group } = ranks.attention;
