@@ -447,20 +447,28 @@ int wisp_progress(void) {
   return DONE;
 }
 
-/* Begins to receive from every peer, which is to bring so many bytes, and to send what `out` has. */
-static int begin(size_t own) {
-  int rank = mpi.rank, size = mpi.size, error = MPI_SUCCESS;
-  MPI_Request *heads = now.requests, *sent = heads + size, *bodies = sent + size,
-              *sent_bodies = bodies + size;
+/*
+ * Begins to receive what every peer is to bring. Each rank begins with the one behind it, so that not all
+ * send to the first at once.
+ */
+static int begin_to_receive(void) {
+  int size = mpi.size, error = MPI_SUCCESS;
+  MPI_Request *heads = now.requests, *bodies = heads + 2 * size;
   now.active = 1;
-  /* Each rank begins with the one behind it, so that not all send to the first at once. */
   for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
-    int peer = (rank + step) % size;
+    int peer = (mpi.rank + step) % size;
     error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
     if (error == MPI_SUCCESS && now.counts[peer] > INLINE_MOST)
       error = MPI_Irecv(now.target + now.places[peer], now.counts[peer], MPI_BYTE, peer, body_tag(),
                         mpi.comm, &bodies[peer]);
   }
+  return error;
+}
+
+/* Begins to receive from every peer, and to send to all of them what `out` has. */
+static int begin(size_t own) {
+  int rank = mpi.rank, size = mpi.size, error = begin_to_receive();
+  MPI_Request *sent = now.requests + size, *sent_bodies = sent + 2 * size;
   for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
     int peer = (rank + step) % size;
     error = MPI_Isend(now.out, now.out_length, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &sent[peer]);
@@ -472,17 +480,8 @@ static int begin(size_t own) {
 
 /* The same where every peer is to bring, and gets, bytes of its own. */
 static int begin_to_all(void) {
-  int rank = mpi.rank, size = mpi.size, error = MPI_SUCCESS;
-  MPI_Request *heads = now.requests, *sent = heads + size, *bodies = sent + size,
-              *sent_bodies = bodies + size;
-  now.active = 1;
-  for (int step = 1; step < size && error == MPI_SUCCESS; step++) {
-    int peer = (rank + step) % size;
-    error = MPI_Irecv(now.peers[peer].in, HEAD_MOST, MPI_BYTE, peer, HEAD_TAG, mpi.comm, &heads[peer]);
-    if (error == MPI_SUCCESS && now.counts[peer] > INLINE_MOST)
-      error = MPI_Irecv(now.target + now.places[peer], now.counts[peer], MPI_BYTE, peer, body_tag(),
-                        mpi.comm, &bodies[peer]);
-  }
+  int rank = mpi.rank, size = mpi.size, error = begin_to_receive();
+  MPI_Request *sent = now.requests + size, *sent_bodies = sent + 2 * size;
   size_t place = 0;
   const unsigned char *own = now.source;
   for (int peer = 0; peer < rank; peer++) place += now.sends[peer];
