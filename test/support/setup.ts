@@ -4,7 +4,7 @@
  * @module
  */
 
-import { afterEach, beforeEach, expect } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, vi } from "vitest";
 import { gpuErrors } from "./devices/gpu_errors.ts";
 
 beforeEach(() => {
@@ -15,3 +15,6 @@ afterEach(async () => {
   await gpuErrors.flush();
   expect(gpuErrors.messages, "uncaptured WebGPU errors").toEqual([]);
 });
+
+// A process runs many files, and calls of mocks hold all that they were given, engines too.
+afterAll(() => void vi.clearAllMocks());

@@ -55,6 +55,16 @@ export interface RecoverOptions {
   readonly finding?: LossFinding<Sequence> | undefined;
 }
 
+/** What hears of a loss, until a device is lost or the engine is closed. */
+interface LossWatch {
+  onLoss?: ((loss: Loss) => void) | undefined;
+}
+
+/** A device that outlives its engine holds on to the watch alone, and so to nothing once that is emptied. */
+function forward(lost: Promise<Loss>, watch: LossWatch): void {
+  lost.then((loss) => watch.onLoss?.(loss));
+}
+
 export class RecoverableModel {
   readonly #options: RecoverableModelOptions;
   readonly #waits: readonly number[];
@@ -68,13 +78,15 @@ export class RecoverableModel {
   #tries = 0;
   /** To be called when the device that is lost is replaced, or cannot be. */
   #onSettled: (() => void)[] = [];
+  /** What hears of the current model's devices. */
+  #watch: LossWatch = {};
 
   /** @param loaded From `source`, with `options`. */
   constructor(loaded: EngineModel, given: RecoverableModelOptions) {
     this.#options = given;
     this.#waits = given.options.recoveryWaits ?? RECOVERY_WAITS;
     this.#current = loaded;
-    this.#watch(loaded);
+    this.#watchLosses(loaded);
   }
 
   /** The model on the device it is on now; of no use while there is a `loss`. */
@@ -180,7 +192,7 @@ export class RecoverableModel {
     this.#settle();
     this.#loadedAt = performance.now();
     this.#recoveries += 1;
-    this.#watch(this.#current);
+    this.#watchLosses(this.#current);
     this.#tell({ kind: "finished", seconds: (this.#loadedAt - begun) / 1000 });
   }
 
@@ -191,6 +203,7 @@ export class RecoverableModel {
   /** Devices that are lost from now on are not replaced, and none that is awaited. */
   close(): void {
     this.#closing.abort(new DeviceError("Cannot go on: the engine is closed"));
+    this.#watch.onLoss = undefined;
   }
 
   /** Frees the model on its device. */
@@ -206,16 +219,17 @@ export class RecoverableModel {
     this.#current.abandon?.(error.message);
   }
 
-  #watch(model: EngineModel): void {
-    let isGone = false;
-    const lose = ({ message, reason }: Loss) => {
-      // The others of the same ranks are let go of, and replaced with it.
-      if (this.#closing.signal.aborted || isGone) return;
-      isGone = true;
-      this.#reason = message || reason;
-      this.#options.onLost(this.loss!);
+  #watchLosses(model: EngineModel): void {
+    const watch: LossWatch = {
+      onLoss: ({ message, reason }) => {
+        // The others of the same ranks are let go of, and replaced with it.
+        watch.onLoss = undefined;
+        this.#reason = message || reason;
+        this.#options.onLost(this.loss!);
+      },
     };
-    for (const { lost } of lossesOf(model)) lost.then(lose);
+    this.#watch = watch;
+    for (const { lost } of lossesOf(model)) forward(lost, watch);
   }
 
   async #replacement(isBusy: () => boolean): Promise<EngineModel> {

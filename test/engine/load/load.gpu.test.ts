@@ -1,3 +1,5 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test, vi } from "vitest";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { Engine } from "../../../src/engine/engine.ts";
@@ -55,6 +57,25 @@ test("Engine.close() frees everything that loading took", async () => {
   await engine.close();
   expect(bytes()).toBe(0);
   vi.restoreAllMocks();
+});
+
+/** An engine that has answered and is closed; nothing of this function holds on to it. */
+async function closedEngine(): Promise<WeakRef<Engine>> {
+  const engine = await openEngine({ maxTotalTokens: 512 });
+  for await (const _ of engine.generate({ prompt: "a", sampling: { maxNewTokens: 2 } }));
+  await engine.close();
+  return new WeakRef(engine);
+}
+
+test("a device that outlives its engine keeps nothing of it", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc");
+  const engine = await closedEngine();
+  for (let tries = 0; tries < 20 && engine.deref() !== undefined; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    collect();
+  }
+  expect(engine.deref()).toBeUndefined();
 });
 
 test("a signal that outlives its requests keeps nothing of them", async () => {

@@ -300,6 +300,8 @@ export class Exactness {
     const left = "left" in engine ? await engine.left() : [];
     const moves = { saves: saves.mock.calls.length, restores: restores.mock.calls.length };
     await engine.close();
+    // Calls hold engines; mocks that are restored alone would keep them.
+    vi.clearAllMocks();
     vi.restoreAllMocks();
     if (this.#known.length === 0) {
       this.#known = this.probes.map(({ requestId }) => [
