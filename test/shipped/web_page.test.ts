@@ -159,12 +159,18 @@ test("a question is answered, with speed and cached tokens of the server's usage
   await lastAnswer().locator(".actions").waitFor();
   expect(await text().textContent()).toBe("The capital of Japan is Tokyo.");
   const told =
-    /^\d+ tokens · [\d.]+ tokens\/s · first after [\d.]+ s · (\d+) of 10 prompt tokens cached$/;
+    /^\d+ tokens · [\d.]+ tokens\/s · first after [\d.]+ s · \d+ of 10 prompt tokens cached$/;
+  const answerAgain = async () => {
+    await button("Answer again").click();
+    await lastAnswer().locator(".actions").waitFor();
+    expect(await answers().count()).toBe(1);
+  };
+  // On a busy machine all tokens may come at once, which then have no speed.
+  const hasSpeed = async () => (await stats()).includes("tokens/s");
+  for (let tries = 0; tries < 5 && !(await hasSpeed()); tries++) await answerAgain();
   expect(await stats()).toMatch(told);
-  await button("Answer again").click();
-  await lastAnswer().locator(".actions").waitFor();
-  expect(await answers().count()).toBe(1);
-  expect(Number(told.exec(await stats())![1])).toBeGreaterThan(0);
+  await answerAgain();
+  expect(await stats()).toMatch(/ · [1-9] of 10 prompt tokens cached$/);
 });
 
 test("thoughts are folded away, tools run and are shown, though the server reads neither", async () => {
