@@ -165,6 +165,7 @@ export class Engine implements GenerationEngine {
       prefixes: this.#prefixes,
       travelling: this.#travelling,
       told: this.#sequences.drafting?.told,
+      costs,
       ...this.#experts,
       onStep: options.onStep,
       onFailure: (error) => this.#fail(error),
@@ -202,8 +203,7 @@ export class Engine implements GenerationEngine {
       const checkpoint = await Checkpoint.open(source);
       const text = await loadText(source, options);
       await requireSameTokens(text.tokenizer, options.draftModel);
-      const { textService = localTextService } = options;
-      const { chatTemplate, chatFamily } = options;
+      const { textService = localTextService, chatTemplate, chatFamily } = options;
       const given = { chatTemplate, chatFamily };
       const texts = await textService({ model: text, source, options: given });
       frees.push(() => texts.close());

@@ -11,6 +11,7 @@ import { UnsupportedError } from "../errors.ts";
 import type { ModelDescription } from "../generation.ts";
 import { RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
+import { ObservedCosts } from "../speculation/observed_costs.ts";
 import type { StepCosts } from "../speculation/step_costs.ts";
 import type { Drafting } from "./create_sequence.ts";
 import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
@@ -182,7 +183,9 @@ export async function costsOf(
   { stepCosts }: Pick<LoadOptions, "stepCosts">,
 ): Promise<StepCosts | undefined> {
   if (!loaded.options.adaptiveDrafts) return undefined;
-  return stepCosts ?? measureCosts(loaded);
+  if (stepCosts !== undefined) return stepCosts;
+  const measured = await measureCosts(loaded);
+  return loaded.options.draftSteps > 0 ? measured : new ObservedCosts(measured);
 }
 
 /** What sequences take of the engine's options. */

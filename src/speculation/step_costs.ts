@@ -13,7 +13,13 @@ export interface MeasuredStep {
   readonly ms: number;
 }
 
-export class StepCost {
+/** Milliseconds of a step, by its rows. */
+export interface CostOfRows {
+  /** At least 0; 0 where there are no rows, or they cost nothing. */
+  of(rows: number): number;
+}
+
+export class StepCost implements CostOfRows {
   readonly #points: readonly MeasuredStep[];
 
   /**
@@ -53,11 +59,19 @@ export class StepCost {
 /** What a step with drafts takes. */
 export interface StepCosts {
   /** A step of the target, whose rows are those of all sequences, drafts among them. */
-  readonly target: StepCost;
+  readonly target: CostOfRows;
   /** What so many rows take more where they enter the draft's cache; nothing where it has none. */
-  readonly entering: StepCost;
+  readonly entering: CostOfRows;
   /** What so many rows take more where no step runs ahead, as drafts are made on the host. Default nothing. */
-  readonly waiting?: StepCost;
+  readonly waiting?: CostOfRows;
   /** One draft for each of so many sequences; it costs nothing where drafts need no model. */
-  readonly draft: StepCost;
+  readonly draft: CostOfRows;
+  /**
+   * Takes note of a step that has run. Absent where the costs stay what they are.
+   *
+   * @param rows Of generated tokens and drafts; it has no others.
+   * @param ms From the end of the step before.
+   * @param isAlone Whether it was submitted while no other was in flight.
+   */
+  took?(rows: number, ms: number, isAlone: boolean): void;
 }

@@ -23,7 +23,7 @@ const SIZES = [1, 2, 4, 16, 64, 256];
  */
 const FINE_SIZES = [5, 8, 9, 12];
 /** What one step of each size up to `SMALL` may take for that. */
-const FINE_MS = 200;
+const FINE_MS = 500;
 /** Sizes up to this are measured however long it takes, larger ones for so many milliseconds in all. */
 const SMALL = 16;
 const BUDGET_MS = 300;

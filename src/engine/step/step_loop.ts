@@ -5,6 +5,7 @@
  * @module
  */
 
+import type { StepCosts } from "../../speculation/step_costs.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { BalanceWatch } from "../experts/balance_watch.ts";
 import type { ExpertBalancer } from "../experts/expert_balancer.ts";
@@ -37,6 +38,8 @@ export interface StepLoopOptions {
   readonly travelling: TravellingPages | undefined;
   /** What drafters may take of prompts in a step; absent where sequences draft nothing. */
   readonly told: ToldTokens | undefined;
+  /** What steps take, where the number of drafts follows it. */
+  readonly costs: Pick<StepCosts, "took"> | undefined;
   /** Takes what steps choose of experts. */
   readonly experts: ExpertRecorder;
   /** Moves experts between steps; absent where they stay. */
@@ -168,7 +171,7 @@ export class StepLoop {
 
   /** Fills the steps in flight up, and waits for the oldest one; where there is none, for news. */
   async #turn(inFlight: StepsInFlight): Promise<Turn> {
-    const { model, scheduler, pages, profiler, prefixes, travelling, told } = this.#options;
+    const { model, scheduler, pages, profiler, prefixes, travelling, told, costs } = this.#options;
     prefixes?.rest();
     travelling?.rest();
     // While the GPU is busy, waiting a moment for a mask delays no step.
@@ -183,12 +186,14 @@ export class StepLoop {
       const mayWait = scheduler.hasWork && pages.borrowerCount > 0;
       if (!scheduler.isUnprepared && !mayWait) return "idle";
       await this.#news.wait();
+      inFlight.waited();
       return "waited";
     }
     const finished = await profiler.span("sample readback", () => inFlight.finish());
-    const { step, tokens, drafts } = finished;
+    const { step, tokens, drafts, ms, isAlone } = finished;
     this.#progressAt = performance.now();
     told?.renew();
+    if (isGenerated(step)) costs?.took?.(step.batch.sources.length, ms, isAlone);
     const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
     this.#speculation = sumOf(this.#speculation, committed.speculation);
     prefixes?.committed(step);
@@ -251,6 +256,11 @@ export class StepLoop {
     await Promise.race([this.#news.wait(), timeout]);
     clearTimeout(timer);
   }
+}
+
+/** Whether it has no row of a prompt. */
+function isGenerated({ batch }: ScheduledStep): boolean {
+  return batch.sequences.every(({ phase }) => phase !== "prefill");
 }
 
 /** Tells all of them; undefined where none wants to be told. */

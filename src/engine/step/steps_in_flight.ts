@@ -20,6 +20,8 @@ const NEWEST = 0.25;
 
 interface StepInFlight extends SubmittedStep {
   readonly step: ScheduledStep;
+  /** Whether it was submitted while no other was in flight. */
+  readonly isAlone: boolean;
 }
 
 /** What a step leaves. */
@@ -28,6 +30,10 @@ export interface FinishedStep {
   readonly tokens: Uint32Array;
   /** Of each sequence that the step drafted for, in order. */
   readonly drafts: readonly Uint32Array[];
+  /** Milliseconds since the step before it has ended; NaN where none has, or the loop has waited. */
+  readonly ms: number;
+  /** Whether it was submitted while no other was in flight. */
+  readonly isAlone: boolean;
 }
 
 export class StepsInFlight {
@@ -35,7 +41,8 @@ export class StepsInFlight {
   #inFlight: StepInFlight[] = [];
   /** Average time of a step that ran behind another, in milliseconds. */
   #stepTime = Number.POSITIVE_INFINITY;
-  #finished = 0;
+  /** When the newest one has ended. */
+  #finished = Number.NaN;
 
   /** @param overlap Whether there may be more than one. */
   constructor(overlap: boolean) {
@@ -58,8 +65,12 @@ export class StepsInFlight {
   push(step: ScheduledStep, { tokens, drafts }: SubmittedStep): void {
     // The caller that waits for it gets its failure; until then it must not be an unhandled rejection.
     tokens.catch(() => {});
-    if (this.isEmpty) this.#finished = Number.NaN;
-    this.#inFlight.push({ step, tokens, drafts });
+    this.#inFlight.push({ step, tokens, drafts, isAlone: this.isEmpty });
+  }
+
+  /** Takes note that there was nothing to do: what has passed since is no step's time. */
+  waited(): void {
+    this.#finished = Number.NaN;
   }
 
   /** Waits for the oldest step, or until `other` resolves; nothing changes. */
@@ -70,17 +81,17 @@ export class StepsInFlight {
 
   /** Waits for the oldest step. */
   async finish(): Promise<FinishedStep> {
-    const { step, tokens, drafts } = this.#inFlight.shift()!;
+    const { step, tokens, drafts, isAlone } = this.#inFlight.shift()!;
     const ids = await tokens;
     const made = await drafts;
     const now = performance.now();
-    const time = now - this.#finished;
+    const ms = now - this.#finished;
     this.#finished = now;
-    if (Number.isFinite(time)) {
-      const average = Number.isFinite(this.#stepTime) ? this.#stepTime : time;
-      this.#stepTime = average + NEWEST * (time - average);
+    if (!isAlone && Number.isFinite(ms)) {
+      const average = Number.isFinite(this.#stepTime) ? this.#stepTime : ms;
+      this.#stepTime = average + NEWEST * (ms - average);
     }
-    return { step, tokens: ids, drafts: made };
+    return { step, tokens: ids, drafts: made, ms, isAlone };
   }
 
   /** Forgets all steps, once they have finished or failed. */

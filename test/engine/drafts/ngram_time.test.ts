@@ -8,6 +8,7 @@ import { MOST_IN_FLIGHT } from "../../../src/engine/schedule/lookahead.ts";
 import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
+import { ObservedCosts } from "../../../src/speculation/observed_costs.ts";
 import { StepCost, type StepCosts } from "../../../src/speculation/step_costs.ts";
 import { scheduler, sequence } from "../../support/engines/sequences.ts";
 import { seeded } from "../../support/seeded.ts";
@@ -41,6 +42,40 @@ const GPU = costsOf(
     [256, 24],
   ],
   [[256, 0.4]],
+);
+
+/** What one processor's steps seemed to take while other work met the measurement. */
+const DEAR_ROWS = costsOf(
+  [
+    [1, 0.9],
+    [2, 1.55],
+    [4, 2.6],
+    [5, 4.7],
+    [8, 5.8],
+    [9, 11.3],
+    [16, 11.4],
+    [64, 35],
+  ],
+  [
+    [1, 1],
+    [8, 0.6],
+    [16, 8],
+    [64, 8],
+  ],
+);
+const CHEAP_ROWS = costsOf(
+  [
+    [1, 2],
+    [2, 3],
+    [4, 6.6],
+    [16, 9.7],
+    [64, 64],
+  ],
+  [
+    [1, 0.4],
+    [16, 4.4],
+    [64, 90],
+  ],
 );
 
 type Points = readonly (readonly [rows: number, ms: number])[];
@@ -79,6 +114,16 @@ class Texts {
     return { prompt: this.#prose(40), answer: this.#prose(LENGTH) };
   }
 
+  /** The same few tokens over and over, in the prompt too, as of a request to repeat them. */
+  loop(): Text {
+    const repeated = this.#prose(6);
+    const copies = (count: number) => Array.from({ length: count }, () => repeated).flat();
+    return {
+      prompt: [...this.#prose(7), ...copies(5), ...this.#prose(2)],
+      answer: [this.#any(), ...copies(20)].slice(0, LENGTH),
+    };
+  }
+
   /** A few tokens of its own, then the prompt, of which each thirtieth token is another. */
   copy(): Text {
     const prompt = this.#prose(LENGTH);
@@ -87,21 +132,34 @@ class Texts {
   }
 }
 
+interface Setting {
+  readonly most: number;
+  readonly adaptive: boolean;
+  /** What the choice of drafts is told of costs. Default: what steps take. */
+  readonly told?: StepCosts | undefined;
+}
+
+/** Steps take a twelfth more or less than is their cost. */
+const SCATTER = 1 / 6;
+
 /** One step after another: nothing of the host's takes time but what `waiting` says. */
 class TimedEngine {
   readonly #costs: StepCosts;
   readonly #engine;
+  readonly #told: StepCosts;
   readonly #most: number;
+  readonly #scatter = seeded(7);
   readonly #texts = new Map<Sequence, Text>();
 
-  constructor(costs: StepCosts, { most, adaptive }: { most: number; adaptive: boolean }) {
+  constructor(costs: StepCosts, { most, adaptive, told = costs }: Setting) {
     const [pageCount, pageSize] = [4096, 4];
     this.#costs = costs;
+    this.#told = told;
     this.#most = most;
     this.#engine = scheduler(pageCount, pageSize, {
       ...{ maxRows: 512, maxPrefillRows: 512, maxGeneratedRows: 512, maxRunningRequests: 32 },
       ...{ conservativeness: 0, maxPrefillKeys: 1e6, maxPrefillTokens: 1e5 },
-      draftChoice: adaptive ? adaptiveChoice(costs, { most: 0, pageCount, pageSize }) : undefined,
+      draftChoice: adaptive ? adaptiveChoice(told, { most: 0, pageCount, pageSize }) : undefined,
     });
   }
 
@@ -109,22 +167,21 @@ class TimedEngine {
   run(texts: readonly Text[]): number {
     const { scheduler: s } = this.#engine;
     for (const text of texts) this.#add(text);
-    const inFlight: { step: ScheduledStep; ids: Uint32Array; end: number }[] = [];
+    const inFlight: { step: ScheduledStep; isAlone: boolean; ids: Uint32Array; end: number }[] = [];
     let [now, free, begun] = [0, 0, 0];
     for (;;) {
       while (inFlight.length < { none: 1, near: 2, far: MOST_IN_FLIGHT }[s.lookahead]) {
         const step = s.schedule();
         if (step === undefined) break;
-        const rows = step.batch.sources.length;
-        const isPrompt = step.batch.sequences.some(({ phase }) => phase === "prefill");
-        const { target, waiting } = this.#costs;
-        const ms = isPrompt ? 0 : target.of(rows) + (inFlight.length === 0 ? waiting!.of(rows) : 0);
-        free = Math.max(free, now) + ms;
-        inFlight.push({ step, ids: this.#idsOf(step), end: free });
-        if (isPrompt) begun = free;
+        const isAlone = inFlight.length === 0;
+        free = Math.max(free, now) + this.#msOf(step, isAlone);
+        inFlight.push({ step, isAlone, ids: this.#idsOf(step), end: free });
+        if (isPrompt(step)) begun = free;
       }
       const oldest = inFlight.shift();
       if (oldest === undefined) break;
+      const rows = oldest.step.batch.sources.length;
+      if (!isPrompt(oldest.step)) this.#told.took?.(rows, oldest.end - now, oldest.isAlone);
       now = oldest.end;
       s.commit(oldest.step, oldest.ids);
     }
@@ -134,6 +191,14 @@ class TimedEngine {
     }
     this.#texts.clear();
     return now - begun;
+  }
+
+  #msOf(step: ScheduledStep, isAlone: boolean): number {
+    if (isPrompt(step)) return 0;
+    const { target, waiting } = this.#costs;
+    const rows = step.batch.sources.length;
+    const scatter = 1 + SCATTER * (this.#scatter() - 0.5);
+    return scatter * (target.of(rows) + (isAlone ? waiting!.of(rows) : 0));
   }
 
   #add(text: Text): void {
@@ -158,15 +223,23 @@ class TimedEngine {
   }
 }
 
+const isPrompt = ({ batch }: ScheduledStep) =>
+  batch.sequences.some(({ phase }) => phase === "prefill");
+
 const NONE = { most: 0, adaptive: false };
 const PINNED = { most: 7, adaptive: false };
 const ADAPTIVE = { most: 11, adaptive: true };
 const WAVES = 12;
 
 /** Times of several batches, one after another. */
-function compare(costs: StepCosts, batch: number, textOf: (texts: Texts, i: number) => Text) {
+function compare(
+  costs: StepCosts,
+  batch: number,
+  textOf: (texts: Texts, i: number) => Text,
+  told?: StepCosts,
+) {
   const waves = Math.max(WAVES / batch, 2);
-  const [plain, pinned, adaptive] = [NONE, PINNED, ADAPTIVE].map((setting) => {
+  const [plain, pinned, adaptive] = [NONE, PINNED, { ...ADAPTIVE, told }].map((setting) => {
     const texts = new Texts();
     const engine = new TimedEngine(costs, setting);
     let ms = 0;
@@ -181,6 +254,7 @@ function compare(costs: StepCosts, batch: number, textOf: (texts: Texts, i: numb
 const CASES = {
   chats: (texts: Texts) => texts.chat(),
   copies: (texts: Texts) => texts.copy(),
+  loops: (texts: Texts) => texts.loop(),
   "one of four a copy": (texts: Texts, i: number) => (i % 4 === 0 ? texts.copy() : texts.chat()),
 };
 
@@ -195,9 +269,11 @@ describe.each([
   });
 
   test("gain as much as pinned ones where one request copies", () => {
-    const { pinned, adaptive } = compare(costs, 1, CASES.copies);
-    expect(pinned).toBeGreaterThan(1.2);
-    expect(adaptive).toBeGreaterThanOrEqual(pinned);
+    for (const textOf of [CASES.copies, CASES.loops]) {
+      const { pinned, adaptive } = compare(costs, 1, textOf);
+      expect(pinned).toBeGreaterThan(1.2);
+      expect(adaptive).toBeGreaterThan(0.98 * pinned);
+    }
   });
 
   test("gain where a copy follows many chats", () => {
@@ -205,5 +281,26 @@ describe.each([
     const { adaptive } = compare(costs, 1, textOf);
     // All but one of the answers are as fast as without drafts.
     expect(adaptive).toBeGreaterThan(1 + 0.15 / WAVES);
+  });
+});
+
+describe("by costs of a processor that were measured while it had other work", () => {
+  const adaptive = (batch: number, textOf: (texts: Texts, i: number) => Text, told: StepCosts) =>
+    compare(PROCESSOR, batch, textOf, told).adaptive;
+
+  test("rows that seemed to take too long are found to pay", () => {
+    const { pinned } = compare(PROCESSOR, 1, CASES.copies);
+    expect(adaptive(1, CASES.copies, DEAR_ROWS)).toBeLessThan(1.02);
+    expect(adaptive(1, CASES.copies, new ObservedCosts(DEAR_ROWS))).toBeGreaterThan(0.98 * pinned);
+  });
+
+  test("rows that seemed to take too short are found to lose", () => {
+    for (const textOf of [CASES.copies, CASES["one of four a copy"]]) {
+      // What is learned in the first batches stays.
+      const costs = new ObservedCosts(CHEAP_ROWS);
+      for (let i = 0; i < 4; i++) adaptive(4, textOf, costs);
+      expect(adaptive(4, textOf, CHEAP_ROWS)).toBeLessThan(0.96);
+      expect(adaptive(4, textOf, costs)).toBeGreaterThanOrEqual(0.97);
+    }
   });
 });
