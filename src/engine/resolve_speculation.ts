@@ -92,8 +92,9 @@ export function resolveDrafts(
     ...(options.attentionBackends ?? attention),
   });
   if (speculation === undefined) return NONE;
-  if (shape.partedRope !== undefined) {
-    const why = `positions of ${architecture} have parts, which no step finds for drafts`;
+  // Of drafts of n-grams the host knows every position, parts and all, before a step has rows of them.
+  if (shape.partedRope !== undefined && speculation.source.kind !== "ngrams") {
+    const why = `positions of ${architecture} have parts, which no step finds for drafts; NGRAM drafts for it`;
     throw unsupported("algorithm", options.algorithm ?? "", why);
   }
   requireVerified(options, speculation);

@@ -122,6 +122,20 @@ describe("what engines do not do yet is refused, with what they do", () => {
   });
 });
 
+test("positions with parts: drafts of n-grams, and none that steps make", () => {
+  const partedRope = { theta: 1e4, dim: 8, parts: [2, 1, 1] } as const;
+  const shape = { ...DEEPSEEK.shape, partedRope };
+  const model = { architecture: "Qwen2_5_VLForConditionalGeneration", shape };
+  expect(resolve({ algorithm: "NGRAM" }, { model })).toMatchObject({ maxDrafts: 11 });
+  const { error } = refusal({ algorithm: "EAGLE" }, { model });
+  expect(error).toBeInstanceOf(UnsupportedError);
+  expect(error.field).toBe("speculation.algorithm");
+  expect(error.message).toBe(
+    "Cannot use speculation.algorithm EAGLE: positions of Qwen2_5_VLForConditionalGeneration have parts, " +
+      "which no step finds for drafts; NGRAM drafts for it",
+  );
+});
+
 describe("a model that drafts", () => {
   const draftModel = { ...memorySource({}), name: "org/small" };
   const standalone = { algorithm: "STANDALONE" } as const;

@@ -52,8 +52,8 @@ const VARIANTS: readonly Variant[] = [
     drafts: true,
   },
 ];
-/** Its positions have parts, which no step finds for drafts. */
-const canDraft = (model: VisionModel) => model !== "mini-qwen2.5-vl";
+/** Its positions have parts, which no step finds for drafts that it makes. */
+const canBeDraftedFor = (model: VisionModel) => model !== "mini-qwen2.5-vl";
 
 /** Pictures alone, twice the same one, and behind a text: two rounds, so that prefixes are found again. */
 function roundsOf(model: VisionModel) {
@@ -94,7 +94,7 @@ describe.skipIf(isLeftOut).each(fullTest ? VISION_MODELS : (["mini-smolvlm"] as 
   "%s over MPI (needs ../shared/data)",
   (model) => {
     const variants = (fullTest ? VARIANTS : VARIANTS.slice(0, 1)).filter(
-      ({ options, drafts }) => canDraft(model) || !(drafts || options?.speculation),
+      ({ drafts }) => canBeDraftedFor(model) || !drafts,
     );
     test.each(variants)("$name", async (variant) => {
       const task = taskOf(model, variant);

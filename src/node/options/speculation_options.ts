@@ -50,7 +50,9 @@ export const SPECULATION_OPTIONS = {
     kind: "integer",
     min: 1,
     max: MAX_DRAFT_STEPS,
-    defaultText: "3 with a layer of the checkpoint or a model, 11 with NGRAM",
+    defaultText:
+      "3 with a layer of the checkpoint or a model, 5 with a head (3 for DeepSeek's models and gpt-oss), " +
+      "11 with NGRAM",
     help: "drafts that follow each other; with the next two options: all three are given, or none",
     group,
   },
@@ -70,7 +72,9 @@ export const SPECULATION_OPTIONS = {
     kind: "integer",
     min: 2,
     max: MAX_DRAFT_TOKENS,
-    defaultText: "4 with a layer of the checkpoint or a model, 12 with NGRAM",
+    defaultText:
+      "4 with a layer of the checkpoint or a model, 6 with a head (4 for DeepSeek's models and gpt-oss), " +
+      "12 with NGRAM",
     help:
       "rows of a request that a step verifies at once, its newest token among them; NGRAM takes it " +
       "without the other two",

@@ -19,7 +19,7 @@ const BASELINE: Run = {
 /** On the slow driver, one form in place of two is only asked what of the cache it may reuse. */
 function concerns({ oneForm, first, twice, drafts }: Variant, model: ExactModel): boolean {
   if (model.probes !== undefined && first !== undefined) return false;
-  if (model.neverDrafts && drafts !== undefined) return false;
+  if (model.noneMade && drafts !== undefined && drafts !== true) return false;
   const isOfHead = areOfHead(drafts);
   if (isOfHead || model.head !== undefined) return isOfHead && model.head !== undefined;
   const isOfModel = drafts === "model" || drafts === "model trees";

@@ -44,8 +44,8 @@ export interface ExactModel {
   readonly draftModel: () => WeightSource;
   /** Requests whose answers are compared. Default: of tokens at random. */
   readonly probes?: (engine: Engine) => Promise<readonly Probe[]>;
-  /** Whether its steps verify no drafts. */
-  readonly neverDrafts?: boolean;
+  /** Whether no step makes drafts for it: those of texts it verifies. */
+  readonly noneMade?: boolean;
   /** Heads of random weights that draft for it; its only variants are those with heads then. */
   readonly head?: (generation: "EAGLE" | "EAGLE3") => WeightSource;
 }

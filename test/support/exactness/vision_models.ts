@@ -116,7 +116,7 @@ export function visionExactModel(model: VisionModel): ExactModel {
     vocabularySize: 250,
     oneForm: true,
     probes: (engine) => probesOf(model, engine),
-    // Its positions have parts, which no step finds for drafts.
-    neverDrafts: model === "mini-qwen2.5-vl",
+    // Its positions have parts, which no step finds for drafts that it makes.
+    noneMade: model === "mini-qwen2.5-vl",
   };
 }

@@ -82,8 +82,6 @@ export function testVisionAnswers(model: VisionModel): void {
         for (const given of OTHER_ENGINES) {
           const isShort = "maxTotalTokens" in given;
           const options = isShort ? { ...given, maxTotalTokens: SHORT[model].room } : given;
-          // Its positions have parts, which no step finds for drafts.
-          if (model === "mini-qwen2.5-vl" && "speculation" in options) continue;
           const other = await openVisionEngine({ cacheDtype: "f32", ...options }, model);
           const got = await Promise.all(asked.map((request) => see(other, request)));
           const bits = (answers: typeof got) =>
