@@ -9,8 +9,6 @@
  * from the text itself, so a position adds two nodes at most, however long contexts are. A token
  * costs one walk of at most `longest` tokens, whatever the length of the text.
  *
- * Several texts may follow each other; no context reaches over the end of one.
- *
  * @module
  */
 
@@ -19,9 +17,6 @@ const ROOT = 0;
 /** Per node: its parent, its newest position, its depth; and the table of edges, half full at most. */
 const BYTES_PER_NODE = 4 + 4 + 4 + 2 * 4;
 const MAX_NODES_PER_TOKEN = 2;
-
-/** Stands behind a text that has ended; it is no token's id. */
-const END_OF_TEXT = 2 ** 32 - 1;
 
 /** A place where tokens stood before. */
 export interface NgramMatch {
@@ -39,8 +34,6 @@ export class NgramIndex {
   readonly longest: number;
   #tokens = new Uint32Array(64);
   #length = 0;
-  /** Where the text that is appended to begins. */
-  #start = 0;
   #parents = new Int32Array(128);
   /** The newest position whose context passes the node. */
   #newest = new Int32Array(128);
@@ -57,7 +50,7 @@ export class NgramIndex {
     this.longest = longest;
   }
 
-  /** Tokens of all texts, and an end for each that has one. */
+  /** Tokens of the text. */
   get length(): number {
     return this.#length;
   }
@@ -73,10 +66,9 @@ export class NgramIndex {
     return this.#tokens.byteLength + nodes + this.#edges.byteLength;
   }
 
-  /** The token at a position; undefined at the end of a text. */
-  tokenAt(position: number): number | undefined {
-    const token = this.#tokens[position];
-    return token === END_OF_TEXT ? undefined : token;
+  /** The token at a position of the text. */
+  tokenAt(position: number): number {
+    return this.#tokens[position]!;
   }
 
   append(token: number): void {
@@ -84,37 +76,7 @@ export class NgramIndex {
     const position = this.#length;
     this.#tokens[position] = token;
     this.#length = position + 1;
-    this.#walk(position, Math.min(this.longest, this.#length - this.#start));
-  }
-
-  /** What is appended from here on is another text. */
-  endText(): void {
-    this.#reserve();
-    this.#tokens[this.#length++] = END_OF_TEXT;
-    this.#start = this.#length;
-    this.#match = { length: 0, end: -1 };
-  }
-
-  /**
-   * Where the newest tokens of another text stood in these.
-   *
-   * @param newest The token so many places before the newest one.
-   * @param count How many there are.
-   */
-  find(newest: (back: number) => number, count: number): NgramMatch {
-    const limit = Math.min(this.longest, count);
-    let [node, length, end] = [ROOT, 0, -1];
-    while (length < limit) {
-      const child = this.#childOf(node, newest(length));
-      if (child === NO_NODE) break;
-      end = this.#newest[child]!;
-      const depth = this.#depths[child]!;
-      do length++;
-      while (length < Math.min(depth, limit) && newest(length) === this.#tokens[end - length]);
-      if (length < depth) break;
-      node = child;
-    }
-    return { length, end };
+    this.#walk(position, Math.min(this.longest, this.#length));
   }
 
   /** Follows the context of a position down the trie, and adds what is new of it. */

@@ -8,7 +8,6 @@
 import { InvalidRequestError } from "../errors.ts";
 import { NgramIndex } from "./ngram_index.ts";
 import { MAX_MATCH_WINDOW } from "./option_values.ts";
-import type { AnswersOfPartition } from "./shared_ngrams.ts";
 
 /** Tokens that have to agree before their continuation is a draft: the fewest, and the most that count. */
 export interface MatchWindow {
@@ -31,18 +30,13 @@ export const DEFAULT_MATCH_WINDOW: MatchWindow = { min: 2, max: 12 };
  */
 export class NgramProposer {
   readonly #matches: MatchWindow;
-  readonly #shared: AnswersOfPartition | undefined;
   readonly #index: NgramIndex;
   #matched = 0;
 
-  /**
-   * @param shared Answers of other requests that it may draft from. Default: none.
-   * @throws {InvalidRequestError} where the window is none.
-   */
-  constructor(matches: MatchWindow = DEFAULT_MATCH_WINDOW, shared?: AnswersOfPartition) {
+  /** @throws {InvalidRequestError} where the window is none. */
+  constructor(matches: MatchWindow = DEFAULT_MATCH_WINDOW) {
     requireWindow(matches);
     this.#matches = matches;
-    this.#shared = shared;
     this.#index = new NgramIndex(matches.max);
   }
 
@@ -67,9 +61,9 @@ export class NgramProposer {
   }
 
   /**
-   * What followed the longest match, of several the newest, and the sequence's own before others'.
-   * Where its own match is so near that the continuation reaches the end of the text, the drafts go
-   * on with themselves, as a text that repeats itself does.
+   * What followed the longest match, of several the newest. Where the match is so near that the
+   * continuation reaches the end of the text, the drafts go on with themselves, as a text that repeats
+   * itself does.
    *
    * A match of two or three tokens is often chance, so there are no more drafts than it has tokens; a
    * match of the whole window gives all. In texts that copy, the match doubles in the first steps.
@@ -79,16 +73,10 @@ export class NgramProposer {
   propose(count: number): number[] {
     const index = this.#index;
     const { length, end } = index.match;
-    const newest = (back: number) => index.tokenAt(index.length - 1 - back)!;
-    const others = this.#shared?.find(newest, Math.min(index.length, this.#matches.max));
-    this.#matched = Math.max(length, others?.length ?? 0);
-    if (others !== undefined && others.length > length) {
-      return others.continuation(this.#most(count, others.length));
-    }
+    this.#matched = length;
     const period = index.length - 1 - end;
-    return Array.from(
-      { length: this.#most(count, length) },
-      (_, i) => index.tokenAt(end + 1 + (i % period))!,
+    return Array.from({ length: this.#most(count, length) }, (_, i) =>
+      index.tokenAt(end + 1 + (i % period)),
     );
   }
 
