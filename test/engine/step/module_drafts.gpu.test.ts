@@ -177,3 +177,37 @@ test("drafts of a prompt that is cached are as good as of one that is computed",
     expect(lengths[1]).toBeGreaterThanOrEqual(0.9 * lengths[0]!);
   });
 });
+
+describe("answers end with the context where they do without drafts", () => {
+  const sampling = { ...GREEDY, maxNewTokens: 60, ignoreEos: true };
+  const copied = chat("Repeat after me: apple river zobrax apple river");
+  const requests: readonly LocalRequest[] = [
+    { messages: STORY, sampling },
+    { messages: copied, sampling, logprobs: { topCount: 1 } },
+    { messages: copied, sampling: { ...sampling, temperature: 0.6, seed: 2 }, cacheSalt: "other" },
+  ];
+  test.each([
+    ["the module", SPECULATION],
+    ["n-grams", { algorithm: "NGRAM", numDraftTokens: 8 } as const],
+  ])("of %s, of any partition, in a profile too", async (_, speculation) => {
+    const contextLength = 48;
+    await withDrafts(speculation, { contextLength, pageSize: 4 }, async (plain, drafted) => {
+      for (const request of requests) {
+        const want = await answer(plain, request);
+        let got: typeof want | undefined;
+        const profile = await drafted.profile(async () => {
+          got = await answer(drafted, request);
+        });
+        expect(got!.answer).toEqual(want.answer);
+        const { verifySteps, acceptedDrafts } = got!.speculation!;
+        const { length } = want.answer.tokens;
+        expect(verifySteps + acceptedDrafts).toBe(length - 1);
+        expect(want.answer.finish).toEqual({ type: "length", length });
+        expect(length).toBeLessThan(sampling.maxNewTokens);
+        // A step of its prompt, and those that verify.
+        expect(profile.steps).toBeGreaterThanOrEqual(1 + verifySteps);
+      }
+      expect(drafted.status().speculation!.acceptedDrafts).toBeGreaterThan(10);
+    });
+  });
+});
