@@ -9,17 +9,13 @@ import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { type RandomEagle, randomEagle } from "../support/checkpoints/random_eagle.ts";
 import { randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
-import { ModelSession, type SessionSequence } from "../support/engines/model_session.ts";
+import { ModelSession } from "../support/engines/model_session.ts";
 import { ReferenceDeepseek } from "../support/reference/reference_deepseek.ts";
 import { ReferenceEagle, type ReferenceTarget } from "../support/reference/reference_eagle.ts";
 import { ReferenceGqa } from "../support/reference/reference_gqa.ts";
+import { DRAFTS, differenceOf, expectDrafts, PROMPTS } from "./expected_drafts.ts";
 import { expectedTree, expectTrees } from "./expected_trees.ts";
 
-const DRAFTS = 3;
-const PROMPTS = [
-  [5, 70, 104, 200, 32, 17, 88],
-  [9, 109, 35],
-];
 const grouped = {
   source: () => randomGqa({ seed: 3, config: { num_hidden_layers: 4 } }),
   reference: ReferenceGqa.open,
@@ -105,12 +101,6 @@ const CASES: readonly (readonly [string, HeadCase])[] = [
 const speculation = (algorithm: "EAGLE" | "EAGLE3") =>
   ({ algorithm, numSteps: DRAFTS, eagleTopk: 1, numDraftTokens: DRAFTS + 1 }) as const;
 
-/** The largest difference, in parts of the spread of what is wanted. */
-function differenceOf(got: Float32Array, want: Float64Array): number {
-  const spread = Math.max(...want) - Math.min(...want);
-  return Math.max(...want.map((value, i) => Math.abs(value - got[i]!))) / spread;
-}
-
 async function open({ target = grouped, ...options }: HeadCase, more: object = {}) {
   const head = randomEagle({ seed: 6, ...options });
   const exact = { cacheDtype: "f32", quantizeActivations: false } as const;
@@ -129,47 +119,7 @@ async function open({ target = grouped, ...options }: HeadCase, more: object = {
 describe.each(CASES)("%s", (_, options) => {
   test("drafts have the reference's logits, one behind the other", async () => {
     const { session, reference } = await open(options);
-    const expectDrafts = async (
-      sequence: SessionSequence,
-      rows: {
-        readonly phase: "prefill" | "decode";
-        readonly count: number;
-        readonly right?: number;
-      },
-    ) => {
-      const { phase, count, right = 0 } = rows;
-      const base = sequence.computed;
-      const step = async (steps: number) => {
-        sequence.computed = base;
-        return session.draft([{ sequence, phase, count }], { steps, keepsLogits: true });
-      };
-      for (let steps = 1; steps <= DRAFTS; steps++) {
-        const { tokens, drafts } = await step(steps);
-        const last = phase === "prefill" ? count - 1 : right;
-        const known = sequence.tokens.slice(0, base + last + 1);
-        const want = reference.drafts([...known, tokens[last]!], steps);
-        expect([...drafts[0]!]).toEqual(want.map(({ token }) => token));
-        const [logits] = await session.draftLogits(1);
-        const { logits: wanted } = want.at(-1)!;
-        expect(differenceOf(logits!.slice(0, wanted.length), wanted)).toBeLessThan(2e-5);
-        if (steps < DRAFTS) continue;
-        sequence.tokens.length = base + last + 1;
-        sequence.computed = base + last + 1;
-        sequence.tokens.push(tokens[last]!);
-      }
-    };
-    for (const prompt of PROMPTS) {
-      const sequence = session.sequence(prompt, 1);
-      await expectDrafts(sequence, { phase: "prefill", count: prompt.length });
-      // One draft that is right, as the target draws it, and one that is not.
-      const { tokens } = await session.draft([{ sequence, phase: "decode", count: 1 }], {
-        steps: DRAFTS,
-      });
-      sequence.computed -= 1;
-      sequence.tokens.push(tokens[0]!, 1);
-      await expectDrafts(sequence, { phase: "decode", count: 3, right: 1 });
-      session.release(sequence);
-    }
+    await expectDrafts(session, reference);
     session.close();
   });
 });

@@ -36,6 +36,7 @@ export const SMALL_DEEPSEEK = {
   max_position_embeddings: 1024,
   moe_intermediate_size: 24,
   moe_layer_freq: 1,
+  num_nextn_predict_layers: 0,
   n_group: 4,
   n_routed_experts: 16,
   n_shared_experts: 1,
@@ -113,6 +114,7 @@ export function randomDeepseek(options: RandomDeepseek = {}): WeightSource {
   }
   vector("model.norm.weight", config.hidden_size, 0.3, 1);
   if (!config.tie_word_embeddings) matrix("lm_head", config.vocab_size, config.hidden_size, 1.5);
+  if (config.num_nextn_predict_layers === 1) writeDraftLayer(config, { vector, matrix, linear });
 
   const file =
     dtype === "FP8"
@@ -153,6 +155,21 @@ function writeLayer(config: SmallConfig, layer: number, { vector, matrix, linear
   const width = config.moe_intermediate_size;
   for (let e = 0; e < routed; e++) mlp(`${name}.mlp.experts.${e}`, width);
   if (shared) mlp(`${name}.mlp.shared_experts`, shared * width);
+}
+
+/** The layer that predicts the token after the next, behind the others. */
+function writeDraftLayer(config: SmallConfig, writers: Writers): void {
+  const { hidden_size: hidden, num_hidden_layers: layer, vocab_size: vocabulary } = config;
+  const name = `model.layers.${layer}`;
+  writeLayer(config, layer, writers);
+  for (const norm of ["enorm", "hnorm", "shared_head.norm"]) {
+    writers.vector(`${name}.${norm}.weight`, hidden, 0.3, 1);
+  }
+  writers.matrix(`${name}.eh_proj`, hidden, 2 * hidden);
+  // Checkpoints repeat the model's own here. These are others: nothing reads them.
+  for (const own of ["embed_tokens", "shared_head.head"]) {
+    writers.matrix(`${name}.${own}`, vocabulary, hidden);
+  }
 }
 
 type LatentConfig = Pick<

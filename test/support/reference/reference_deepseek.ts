@@ -102,6 +102,11 @@ export class ReferenceDeepseek {
     return new ReferenceDeepseek(this.#config, this.#weights, options);
   }
 
+  /** The number of the layer that predicts the token after the next, where there is one. */
+  get draftLayer(): number {
+    return this.#config.num_hidden_layers;
+  }
+
   get weights(): ReadonlyMap<string, ReferenceTensor> {
     return this.#weights;
   }
@@ -126,17 +131,22 @@ export class ReferenceDeepseek {
     const layers: Row[][] = [];
     for (let layer = 0; layer < this.#config.num_hidden_layers; layer++) {
       layers.push(hidden.map((row) => row.slice()));
-      const name = `model.layers.${layer}`;
-      const normed = hidden.map((row) => this.norm(row, `${name}.input_layernorm`));
-      this.attention(normed, layer).forEach((row, i) => {
-        addTo(hidden[i]!, row, 1);
-      });
-      for (const row of hidden) {
-        const input = this.norm(row, `${name}.post_attention_layernorm`);
-        addTo(row, this.#feedForward(input, layer), 1);
-      }
+      this.pass(hidden, layer);
     }
     return { layers, final: hidden.map((row) => this.norm(row, "model.norm")) };
+  }
+
+  /** Has rows pass one layer, in place. */
+  pass(hidden: readonly Row[], layer: number): void {
+    const name = `model.layers.${layer}`;
+    const normed = hidden.map((row) => this.norm(row, `${name}.input_layernorm`));
+    this.attention(normed, layer).forEach((row, i) => {
+      addTo(hidden[i]!, row, 1);
+    });
+    for (const row of hidden) {
+      const input = this.norm(row, `${name}.post_attention_layernorm`);
+      addTo(row, this.#feedForward(input, layer), 1);
+    }
   }
 
   attention(normed: readonly Row[], layer: number): Row[] {

@@ -29,6 +29,26 @@ interface HeadRow {
 
 const joined = (...rows: readonly Row[]) => Float64Array.from(rows.flatMap((row) => [...row]));
 
+export interface ReferenceDraft {
+  readonly logits: Row;
+  readonly token: number;
+}
+
+/** The best token behind tokens, then behind that one, and so on. */
+export function draftsInTurn(
+  reference: Pick<ReferenceEagle, "behind" | "targetId">,
+  tokens: readonly number[],
+  count: number,
+): ReferenceDraft[] {
+  const path: number[] = [];
+  return Array.from({ length: count }, () => {
+    const logits = reference.behind(tokens, path);
+    const token = reference.targetId(logits.indexOf(Math.max(...logits)));
+    path.push(token);
+    return { logits, token };
+  });
+}
+
 /** A model of any attention that a head is for. */
 export interface ReferenceTarget {
   embedding(token: number): Row;
@@ -75,17 +95,8 @@ export class ReferenceEagle {
    *
    * @returns The logits of each, over the tokens that the head knows, and its token.
    */
-  drafts(
-    tokens: readonly number[],
-    count: number,
-  ): { readonly logits: Row; readonly token: number }[] {
-    const path: number[] = [];
-    return Array.from({ length: count }, () => {
-      const logits = this.behind(tokens, path);
-      const token = this.targetId(logits.indexOf(Math.max(...logits)));
-      path.push(token);
-      return { logits, token };
-    });
+  drafts(tokens: readonly number[], count: number): ReferenceDraft[] {
+    return draftsInTurn(this, tokens, count);
   }
 
   /**
