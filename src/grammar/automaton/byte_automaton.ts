@@ -26,6 +26,11 @@ export interface ByteAutomaton {
   readonly depthNeeds: Float64Array;
   /** For each list the same from where it begins. */
   readonly listNeeds: Float64Array;
+  /**
+   * For each node of a regular language from which any plain text leads on: four times the node behind
+   * the language, and what `plain_text.ts` says of it; -1 for all others.
+   */
+  readonly plain: Int32Array;
 }
 
 export interface CountedRepeat {

@@ -28,6 +28,7 @@ import { type ByteAutomaton, byteClasses, type CountedRepeat } from "./byte_auto
 import { type CodePoints, rangesKey } from "./code_points.ts";
 import { findDepthNeeds } from "./depth_needs.ts";
 import { PackedNodes } from "./packed_nodes.ts";
+import { PlainNodes } from "./plain_text.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 import { type Utf8Node, utf8Graph } from "./utf8.ts";
 
@@ -55,7 +56,8 @@ const NOT_BUILT = -1;
  * grammar, or when it is beyond the limits.
  */
 export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): ByteAutomaton {
-  const { nodes, repeats, lists, start } = new Compilation(grammar, limits.maxNodes ?? MAX_NODES);
+  const compilation = new Compilation(grammar, limits.maxNodes ?? MAX_NODES);
+  const { nodes, repeats, lists, start, plain } = compilation;
   const { depthNeeds, listNeeds } = findDepthNeeds(nodes, repeats, lists);
   if (depthNeeds[start] === Number.POSITIVE_INFINITY) {
     throw new GrammarError("Cannot use the grammar: no text satisfies it");
@@ -68,6 +70,7 @@ export function compileAutomaton(grammar: Grammar, limits: CompileLimits = {}): 
     lists,
     depthNeeds,
     listNeeds,
+    plain: plain.of(nodes.length),
     ...classes,
   };
 }
@@ -88,6 +91,7 @@ class Compilation {
   readonly repeats: CountedRepeat[] = [];
   readonly lists: UnorderedList[] = [];
   readonly start: number;
+  readonly plain = new PlainNodes();
   readonly #grammar: Grammar;
   readonly #maxNodes: number;
   readonly #facts: GrammarFacts;
@@ -356,11 +360,15 @@ class Compilation {
     const min = solid ? Math.max(counted!.min, 1) : counted!.min;
     const bounds = { min, max: counted!.max, mostNeeded: mostNeeded(automaton) };
     this.repeats.push({ body, exit: to, ...bounds });
-    this.#buildRegular(automaton, { from: body, to: this.#addEnd(), solid: false });
+    const end = this.#addEnd();
+    this.#buildRegular(automaton, { from: body, to: end, solid: false, isCounted: true });
   }
 
-  #buildRegular({ states }: CodePointAutomaton, { from, to, solid }: Ends): void {
+  #buildRegular(automaton: CodePointAutomaton, ends: Ends & { readonly isCounted?: true }): void {
+    const { states } = automaton;
+    const { from, to, solid } = ends;
     const numbers = states.map(() => this.#addNode());
+    this.plain.add(automaton, numbers, ends);
     const tailsOf = new Map<number, Map<Utf8Node, number>>();
     const buildEdges = (state: number, node: number): void => {
       const { edges } = states[state]!;

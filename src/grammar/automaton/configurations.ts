@@ -149,7 +149,7 @@ export class Configurations {
   #land({ threads }: Configuration, byte: number): Configuration | null {
     const steps: Thread[] = [];
     for (const { node, frame } of threads) {
-      const { edges } = this.#view(node);
+      const { edges } = this.view(node);
       for (let i = 0; i < edges.length && edges[i]! >>> 8 <= byte; i += 2) {
         if ((edges[i]! & 0xff) >= byte) steps.push(frame.thread(edges[i + 1]!));
       }
@@ -170,7 +170,7 @@ export class Configurations {
     for (const { node } of configuration.threads) key += `${node},`;
     let groups = this.#groups.get(key);
     if (groups === undefined) {
-      const edges = configuration.threads.map(({ node }) => this.#view(node).edges);
+      const edges = configuration.threads.map(({ node }) => this.view(node).edges);
       groups = byteGroups(edges, this.automaton);
       this.#groups.set(key, groups);
     }
@@ -193,7 +193,7 @@ export class Configurations {
     const tried = new Set<number>();
     let only: number | undefined;
     for (const { node } of configuration.threads) {
-      const { edges } = this.#view(node);
+      const { edges } = this.view(node);
       for (let i = 0; i < edges.length; i += 2) {
         const [first, last] = [classOf[edges[i]! >>> 8]!, classOf[edges[i]! & 0xff]!];
         for (let byteClass = first; byteClass <= last; byteClass++) {
@@ -259,7 +259,7 @@ export class Configurations {
     const kept: Thread[] = [];
     for (let i = 0; i < this.#pending.length; i++) {
       const thread = this.#pending[i]!;
-      if (this.#view(thread.node).edges.length > 0) kept.push(thread);
+      if (this.view(thread.node).edges.length > 0) kept.push(thread);
       this.#expand(thread);
     }
     const threads = withoutCovered(kept).sort((a, b) => a.id - b.id);
@@ -315,7 +315,7 @@ export class Configurations {
 
   /** Looks at everything that is reached from a thread without a byte. */
   #expand({ node, frame }: Thread): void {
-    const { silent, calls, repeats, roles, returns } = this.#view(node);
+    const { silent, calls, repeats, roles, returns } = this.view(node);
     for (const target of silent) this.#visit(target, frame);
     for (const { start, back, isLast } of calls) {
       if (isLast) this.#visit(start, frame);
@@ -388,7 +388,8 @@ export class Configurations {
     }
   }
 
-  #view(node: number): NodeView {
+  /** What goes out of a node and of all that it reaches silently. */
+  view(node: number): NodeView {
     return this.#views.of(node);
   }
 }

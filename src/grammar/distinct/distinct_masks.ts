@@ -190,7 +190,7 @@ class TextStates {
     { trie, hasSign }: { readonly trie: TokenTrie; readonly hasSign: (state: number) => boolean },
   ) {
     this.#trie = trie;
-    this.#regions = new TextRegions(states, hasSign);
+    this.#regions = new TextRegions(states, { isMarked: hasSign });
   }
 
   has(state: number): boolean {

@@ -10,7 +10,7 @@
 import { GrammarError } from "../grammar_error.ts";
 import { CharacterSearch } from "./character_search.ts";
 import { findSafeLeads } from "./safe_leads.ts";
-import { TEXT_LEADS } from "./text_runs.ts";
+import { NO_TEXT, TEXT_LEADS } from "./text_runs.ts";
 import { type UsualWay, usualWay } from "./usual_way.ts";
 import type { WalkStates } from "./walk_states.ts";
 
@@ -26,6 +26,15 @@ export interface Region {
   readonly others: Uint8Array;
   /** Whether all plain text is of it. */
   readonly isText: boolean;
+  /** Whether it is sure that no control character may come. */
+  readonly isEnclosed?: boolean;
+}
+
+/** What is known of plain text behind a state. */
+export interface PlainLength {
+  /** Characters, any of which lead on without a marked state. */
+  readonly length: number;
+  readonly isEnclosed: boolean;
 }
 
 /** Nodes below a state, all in all, from which on it is worth finding out where most characters lead. */
@@ -63,6 +72,8 @@ class Chain implements Region {
 
 /** What is known of a state. */
 interface Known {
+  /** What any plain text leads on from; null where that is not known. */
+  readonly plain: Region | null;
   /** Nodes that were found below it. */
   nodes: number;
   /** Null where there is none. */
@@ -70,10 +81,23 @@ interface Known {
   safe: Region | null | undefined;
 }
 
+/** By first byte, what is no plain text. */
+const NOT_PLAIN = new Uint8Array(256);
+for (let byte = 0; byte < 0x80; byte++) NOT_PLAIN[byte] = TEXT_LEADS.includes(byte) ? 0 : 1;
+NOT_PLAIN[NO_TEXT] = 1;
+
+export interface TextRegionsOptions {
+  /** States that have to be come by byte by byte. */
+  readonly isMarked: (state: number) => boolean;
+  /** Finds out of a state how far any plain text leads on. */
+  readonly plainFrom?: ((state: number) => PlainLength | undefined) | undefined;
+}
+
 /** Of one walk. */
 export class TextRegions {
   readonly #states: WalkStates;
   readonly #isMarked: (state: number) => boolean;
+  readonly #plainFrom: TextRegionsOptions["plainFrom"];
   readonly #known: (Known | undefined)[] = [];
   readonly #search: CharacterSearch;
   readonly #usual: (UsualWay | null | undefined)[] = [];
@@ -81,9 +105,9 @@ export class TextRegions {
   /** Threads that looking may follow in this walk: those that are left are the walk's own. */
   #work: number;
 
-  /** @param isMarked States that have to be come by byte by byte. */
-  constructor(states: WalkStates, isMarked: (state: number) => boolean) {
+  constructor(states: WalkStates, { isMarked, plainFrom }: TextRegionsOptions) {
     this.#states = states;
+    this.#plainFrom = plainFrom;
     this.#search = new CharacterSearch(states);
     this.#isMarked = isMarked;
     this.#work = states.workLeft / 8;
@@ -99,9 +123,11 @@ export class TextRegions {
     let known = this.#known[state];
     if (known === undefined) {
       const isMarked = this.#isMarked(state) ? null : undefined;
-      known = { nodes: 0, chain: isMarked, safe: isMarked };
+      known = { plain: this.#findPlain(state), nodes: 0, chain: isMarked, safe: isMarked };
       this.#known[state] = known;
     }
+    const { plain } = known;
+    if (plain !== null && plain.length >= Math.min(height, LEAST_LENGTH)) return plain;
     known.nodes += nodes;
     if (known.nodes < WORTH_A_LOOK) return undefined;
     const chain = this.#chain(state, height, known);
@@ -109,6 +135,12 @@ export class TextRegions {
     if (known.safe === undefined) known.safe = this.#findSafe(state);
     const { safe } = known;
     return safe && (chain === undefined || 2 * left(safe) < left(chain)) ? safe : chain;
+  }
+
+  #findPlain(state: number): Region | null {
+    const plain = this.#plainFrom?.(state);
+    if (plain === undefined || plain.length <= 0) return null;
+    return { states: undefined, others: NOT_PLAIN, isText: true, ...plain };
   }
 
   #findSafe(state: number): Region | null {

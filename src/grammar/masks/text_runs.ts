@@ -7,11 +7,10 @@
  *
  * @module
  */
+import { PLAIN_TEXT } from "../automaton/plain_text.ts";
 import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
 import { bytesBehind } from "./utf8_bytes.ts";
 
-const FIRST_TEXT = 0x20;
-const DELETE = 0x7f;
 /** Characters on the way to a node that are counted; text ends where there are more. */
 const MOST_CHARACTERS = 254;
 
@@ -26,8 +25,8 @@ export const TEXT_LEADS: readonly number[] = Array.from({ length: 256 }, (_, byt
 );
 
 function isTextLead(byte: number): boolean {
-  if (byte >= DELETE) return bytesBehind(byte) > 0;
-  return byte >= FIRST_TEXT && byte !== 0x22 && byte !== 0x5c;
+  if (byte >= 0x80) return bytesBehind(byte) > 0;
+  return PLAIN_TEXT.some(([first, last]) => byte >= first && byte <= last);
 }
 
 export class TextRuns {

@@ -16,6 +16,7 @@ import type { Configuration, Configurations } from "../automaton/configurations.
 import type { Frame, Thread } from "../automaton/frames.ts";
 import type { GrammarVocabulary } from "./grammar_vocabulary.ts";
 import type { CacheEntry, MaskCache } from "./mask_cache.ts";
+import { PlainPlaces } from "./plain_places.ts";
 import type { TokenTrie } from "./token_trie.ts";
 import { TrieWalk, type TrieWalkOptions } from "./trie_walk.ts";
 
@@ -61,6 +62,7 @@ export class TokenMasks {
   readonly #configurations: Configurations;
   readonly #vocabulary: GrammarVocabulary;
   readonly #cache: MaskCache;
+  readonly #plain: PlainPlaces;
   /** A configuration shares those of its far view. */
   readonly #slots = new WeakMap<Configuration, Slots>();
 
@@ -68,6 +70,7 @@ export class TokenMasks {
     this.#configurations = configurations;
     this.#vocabulary = vocabulary;
     this.#cache = cache;
+    this.#plain = new PlainPlaces(configurations);
   }
 
   /** The mask, if it is there. Not to be written to. */
@@ -200,6 +203,7 @@ export class TokenMasks {
     words: Uint32Array,
     ends?: Pick<TrieWalkOptions, "mostBehind" | "endsBeyond">,
   ): TrieWalk {
-    return new TrieWalk({ configurations: this.#configurations, trie, words, ...ends });
+    const [configurations, plain] = [this.#configurations, this.#plain];
+    return new TrieWalk({ configurations, plain, trie, words, ...ends });
   }
 }

@@ -5,12 +5,14 @@
  */
 
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
-import { type Region, TextRegions } from "./text_regions.ts";
+import type { PlainPlaces } from "./plain_places.ts";
+import { type PlainLength, type Region, TextRegions } from "./text_regions.ts";
 import type { TokenTrie } from "./token_trie.ts";
 import { DEAD, UNKNOWN, WalkStates } from "./walk_states.ts";
 
 export interface TrieWalkOptions {
   readonly configurations: Configurations;
+  readonly plain: PlainPlaces;
   readonly trie: TokenTrie;
   /** Gets the bits of the tokens that lead somewhere. */
   readonly words: Uint32Array;
@@ -25,6 +27,8 @@ const PIECE = { nodes: 2048, work: 1024 };
 
 /** Of nodes that are taken as text, one counts in so many as 2 to the power of this. */
 const TEXT_SHIFT = 3;
+
+const LAST_CONTROL = 0x1f;
 
 /** Nodes of the smallest subtrees that are taken as text. */
 const LEAST_NODES = 24;
@@ -46,7 +50,7 @@ export class TrieWalk {
   readonly #way: Int32Array;
 
   constructor(options: TrieWalkOptions) {
-    const { configurations, trie, words, mostBehind = -1, endsBeyond = false } = options;
+    const { configurations, plain, trie, words, mostBehind = -1, endsBeyond = false } = options;
     this.#configurations = configurations;
     this.#trie = trie;
     this.#words = words;
@@ -56,10 +60,10 @@ export class TrieWalk {
     this.#path = new Int32Array(trie.maxDepth + 1);
     this.#way = new Int32Array(trie.maxDepth + 1);
     const states = this.#states;
-    this.#regions = new TextRegions(
-      states,
-      (state) => this.#left >= 0 && states.accepting[state] === 1,
-    );
+    this.#regions = new TextRegions(states, {
+      isMarked: (state) => this.#left >= 0 && states.accepting[state] === 1,
+      plainFrom: (state) => this.#plainFrom(states.at(state), plain),
+    });
   }
 
   /** The nodes at which a text may end and the token goes on; undefined when too much is behind. */
@@ -96,6 +100,15 @@ export class TrieWalk {
     }
   }
 
+  #plainFrom(place: Configuration, plain: PlainPlaces): PlainLength | undefined {
+    const lead = plain.lead(place);
+    if (lead === undefined) return undefined;
+    const isEnclosed = plain.isEnclosed(place);
+    if (this.#left >= 0 && !isEnclosed) return undefined;
+    this.#states.reachTo(lead.reach);
+    return { length: lead.length, isEnclosed };
+  }
+
   /** Goes into the subtree of the node in front of it, or into the whole trie, as a run of text if it can. */
   #enter(start: number, { from, to, depth }: { from: number; to: number; depth: number }): number {
     const { runs } = this.#trie.texts;
@@ -130,6 +143,7 @@ export class TrieWalk {
       if (node >= resume) {
         this.#takeTokens(first, node);
         first = this.#resumeRuns(node);
+        ({ table, accepting } = states);
         left -= (first - node) >> TEXT_SHIFT;
         node = first;
         resume = this.#resumeFrom;
@@ -162,6 +176,7 @@ export class TrieWalk {
       this.#takeTokens(first, node);
       const base = runs.characters[node - 1]!;
       first = this.#resume(this.#newRun(region, { from: node, to: end, base, depth, height }));
+      ({ table, accepting } = states);
       left -= (first - node) >> TEXT_SHIFT;
       node = first;
       resume = this.#resumeFrom;
@@ -201,21 +216,27 @@ export class TrieWalk {
 
   #resumeText(run: Run): number {
     const { breaks, ways, wayStarts } = this.#trie.texts.runs;
-    const node = run.resume;
-    const broken = breaks[run.next] ?? run.to;
-    if (!run.isMarked) this.#takeTokens(node, Math.min(broken, run.to));
-    if (broken >= run.to) {
-      this.#runs.pop();
-      return run.to;
+    const { bytes, depths, ends } = this.#trie;
+    const { isEnclosed, states } = run.region;
+    for (;;) {
+      const node = run.resume;
+      const here = run.next;
+      const broken = breaks[here] ?? run.to;
+      if (!run.isMarked) this.#takeTokens(node, Math.min(broken, run.to));
+      if (broken >= run.to) {
+        this.#runs.pop();
+        return run.to;
+      }
+      run.resume = ends[broken]!;
+      while (breaks[run.next]! < run.resume) run.next += 1;
+      if (isEnclosed && bytes[broken]! <= LAST_CONTROL) continue;
+      if (states === undefined) {
+        const [from, to] = [wayStarts[here]!, wayStarts[here + 1]!];
+        for (let i = from; i < to; i++) this.#way[i - from + 1] = ways[i]!;
+      }
+      this.#path[depths[broken]! - 1] = this.#stateBefore(broken, run);
+      return broken;
     }
-    if (run.region.states === undefined) {
-      const [from, to] = [wayStarts[run.next]!, wayStarts[run.next + 1]!];
-      for (let i = from; i < to; i++) this.#way[i - from + 1] = ways[i]!;
-    }
-    this.#path[this.#trie.depths[broken]! - 1] = this.#stateBefore(broken, run);
-    run.resume = this.#trie.ends[broken]!;
-    while (breaks[run.next]! < run.resume) run.next += 1;
-    return broken;
   }
 
   #resumeRegion(run: Run): number {
@@ -223,7 +244,7 @@ export class TrieWalk {
     const { bytes, depths, ends } = this.#trie;
     const { classOf } = this.#configurations.automaton;
     const { width } = this.#states;
-    const { others } = run.region;
+    const { others, isEnclosed } = run.region;
     const { to, last } = run;
     const way = this.#way;
     const dead = DEAD;
@@ -239,8 +260,9 @@ export class TrieWalk {
         this.#runs.pop();
         return to;
       }
-      const state = this.#stateBefore(node, run);
       from = ends[node]!;
+      if (isEnclosed && bytes[node]! <= LAST_CONTROL) continue;
+      const state = this.#stateBefore(node, run);
       if (this.#states.table[state * width + classOf[bytes[node]!]!] === dead) continue;
       this.#path[depths[node]! - 1] = state;
       run.resume = from;

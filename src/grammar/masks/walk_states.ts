@@ -77,7 +77,7 @@ export class WalkStates {
     let found = DEAD;
     if (next !== null) {
       found = this.of(next);
-      if (next.reach > this.#reach) this.#reach = next.reach;
+      this.reachTo(next.reach);
     }
     this.table[state * this.width + byteClass] = found;
     return found;
@@ -97,6 +97,11 @@ export class WalkStates {
   /** Threads that may still be followed in this operation. */
   get workLeft(): number {
     return this.#configurations.workLeft;
+  }
+
+  /** Notes how deep a stack is on a way that is not followed. */
+  reachTo(depth: number): void {
+    if (depth > this.#reach) this.#reach = depth;
   }
 
   /** Deepest stack of all configurations on the way, or above it. */

@@ -157,7 +157,7 @@ test("what an earlier walk has found is not taken beyond the limit of depth", ()
 function regionOf(grammar: Grammar, text: string, isMarked = (_: Configuration) => false) {
   const configurations = new Configurations(compileAutomaton(grammar));
   const states = new WalkStates(configurations);
-  const regions = new TextRegions(states, (state) => isMarked(states.at(state)));
+  const regions = new TextRegions(states, { isMarked: (state) => isMarked(states.at(state)) });
   const at = configurations.follow(configurations.start, encoder.encode(text))!;
   const region = regions.of(states.of(at), 20, 100_000);
   const others = [..."ab1 é"].filter((one) => region?.others[encoder.encode(one)[0]!] === 1);
@@ -185,7 +185,7 @@ test("what is looked for in vain is no error of a walk", () => {
     maxThreads: 4,
   });
   const states = new WalkStates(configurations);
-  const regions = new TextRegions(states, () => false);
+  const regions = new TextRegions(states, { isMarked: () => false });
   expect(regions.of(states.of(configurations.start), 20, 100_000)).toBeUndefined();
 });
 
