@@ -20,6 +20,9 @@ export interface SafeLeads {
 
 /** States of a set. */
 const MOST_PLACES = 256;
+/** Where there are more, a character behind which each other one leads to a place of its own is left out. */
+const FEW_PLACES = 24;
+const MANY_BEHIND = 8;
 /** Characters that are followed, from whichever states, to find one. */
 const MOST_LOOKS = 12_000;
 /** Threads that are followed to find one, and their share of those that may still be. */
@@ -27,6 +30,7 @@ const MOST_WORK = 4000;
 const SHARE_OF_WORK = 1 / 16;
 /** What opens something that it may be in without end is left out. */
 const MOST_DEEPER = 1;
+const OPENED = 3;
 /** How often characters are left out and the set is begun anew. */
 const MOST_TRIES = 12;
 /** Share of the characters that fail at a state from which on it is the way there that is left out. */
@@ -56,6 +60,13 @@ export function findSafeLeads(
   return null;
 }
 
+interface Way {
+  readonly lead: number;
+  readonly from: number;
+}
+
+const NO_WAY: Way = { lead: -1, from: DEAD };
+
 class Spread {
   leads: readonly number[] = LEADS;
   readonly #start: number;
@@ -64,6 +75,8 @@ class Spread {
   readonly #leastWork: number;
   readonly #mostDepth: number;
   #looks = MOST_LOOKS;
+  /** Whether many places are looked at, as there is no such character. */
+  #isWide = false;
 
   constructor(start: number, states: WalkStates, search: CharacterSearch) {
     this.#start = start;
@@ -79,28 +92,50 @@ class Spread {
    */
   places(): readonly number[] | undefined {
     const places = [this.#start];
-    /** The character that led to each state first. */
-    const ways = new Map<number, number>([[this.#start, -1]]);
+    /** The character that led to each state first, and where it came from. */
+    const ways = new Map<number, Way>([[this.#start, NO_WAY]]);
+    /** By character, places that the next one leads to. */
+    const behind = new Uint16Array(256);
     for (const place of places) {
-      const way = ways.get(place)!;
-      if (way >= 0 && this.#depth(place) > this.#mostDepth) return this.#leaveOut([way]);
+      const { lead: way, from } = ways.get(place)!;
+      if (way >= 0 && this.#depth(place) > this.#mostDepth) {
+        const before = ways.get(from)!.lead;
+        return this.#leaveOut([before >= 0 && this.#opens(before) ? before : way]);
+      }
       const failing: number[] = [];
       for (const lead of this.leads) {
         const isTaken = this.#look(place, lead, (next) => {
           if (ways.has(next)) return;
-          ways.set(next, lead);
+          ways.set(next, { lead, from: place });
           places.push(next);
+          if (way >= 0) behind[way]! += 1;
         });
         if (!isTaken) failing.push(lead);
       }
       this.#looks -= this.leads.length;
       const isTooMuch = this.#looks < 0 || this.#states.workLeft < this.#leastWork;
       if (isTooMuch || places.length > MOST_PLACES) return this.#leaveOut(this.leads);
+      if (places.length > FEW_PLACES && !this.#isWide) {
+        const widest = behind.reduce((best, count, at) => (count > behind[best]! ? at : best), 0);
+        if (behind[widest]! >= MANY_BEHIND) return this.#leaveOut([widest]);
+        this.#isWide = true;
+      }
       if (failing.length === 0) continue;
       const isWay = way >= 0 && failing.length > MOST_FAILING * this.leads.length;
       return this.#leaveOut(isWay ? [way] : failing);
     }
     return places;
+  }
+
+  /** Whether each of a character in a row is deeper inside than the one before. */
+  #opens(lead: number): boolean {
+    let place = this.#start;
+    const depths: number[] = [];
+    for (let i = 0; lead < 0x80 && i < OPENED && place !== DEAD; i++) {
+      place = this.#states.step(place, lead);
+      if (place !== DEAD) depths.push(this.#depth(place));
+    }
+    return depths.length === OPENED && depths.at(-1)! > depths.at(-2)!;
   }
 
   /** @returns Whether all characters with a first byte lead on. */

@@ -7,6 +7,7 @@
  *
  * @module
  */
+import type { Configuration } from "../automaton/configurations.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { CharacterSearch } from "./character_search.ts";
 import { findSafeLeads } from "./safe_leads.ts";
@@ -81,6 +82,16 @@ interface Known {
   safe: Region | null | undefined;
 }
 
+/** A region of characters that lead from each of its places to another one, whichever it begins with. */
+interface SafeRegion extends Region {
+  readonly places: readonly Configuration[];
+  /** Deepest stack on the way. */
+  readonly reach: number;
+}
+
+/** What was found out of a place, in whichever walk that was; null where nothing was found. */
+const safeOf = new WeakMap<Configuration, SafeRegion | null>();
+
 /** By first byte, what is no plain text. */
 const NOT_PLAIN = new Uint8Array(256);
 for (let byte = 0; byte < 0x80; byte++) NOT_PLAIN[byte] = TEXT_LEADS.includes(byte) ? 0 : 1;
@@ -144,15 +155,34 @@ export class TextRegions {
   }
 
   #findSafe(state: number): Region | null {
-    if (this.#searches === 0) return null;
-    const safe = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
-    if (safe === null || safe.places.some((place) => this.#isMarked(place))) {
-      this.#searches -= 1;
+    const start = this.#states.at(state);
+    let safe = safeOf.get(start);
+    if (safe === undefined) {
+      if (this.#searches === 0) return null;
+      safe = this.#searchSafe(state);
+      safeOf.set(start, safe);
+      for (const place of safe?.places ?? []) safeOf.set(place, safe);
+      if (safe === null) this.#searches -= 1;
+    }
+    if (safe === null || safe.places.some((place) => this.#isMarked(this.#states.of(place)))) {
       return null;
     }
-    const { others } = safe;
-    const isText = TEXT_LEADS.every((lead) => others[lead] === 0);
-    return { states: undefined, length: Number.POSITIVE_INFINITY, others, isText };
+    this.#states.reachTo(safe.reach);
+    return safe;
+  }
+
+  #searchSafe(state: number): SafeRegion | null {
+    const found = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
+    if (found === null) return null;
+    const { others } = found;
+    return {
+      states: undefined,
+      length: Number.POSITIVE_INFINITY,
+      others,
+      isText: TEXT_LEADS.every((lead) => others[lead] === 0),
+      places: found.places.map((place) => this.#states.at(place)),
+      reach: this.#states.reach,
+    };
   }
 
   #chain(first: number, height: number, known: Known): Chain | undefined {
