@@ -56,7 +56,7 @@ export interface GrammarCompilerOptions {
 }
 
 /** Memory of what is known of a node besides what leads from it. */
-const NEED_BYTES = 12;
+const NEED_BYTES = 13;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {

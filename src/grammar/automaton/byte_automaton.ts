@@ -11,6 +11,7 @@
 
 import type { AutomatonNode } from "./automaton_node.ts";
 import type { PackedNodes } from "./packed_nodes.ts";
+import type { PlainFacts } from "./plain_text.ts";
 import type { UnorderedList } from "./unordered_list.ts";
 
 export interface ByteAutomaton {
@@ -26,11 +27,7 @@ export interface ByteAutomaton {
   readonly depthNeeds: Float64Array;
   /** For each list the same from where it begins. */
   readonly listNeeds: Float64Array;
-  /**
-   * For each node of a regular language from which any plain text leads on: four times the node behind
-   * the language, and what `plain_text.ts` says of it; -1 for all others.
-   */
-  readonly plain: Int32Array;
+  readonly plain: PlainFacts;
 }
 
 export interface CountedRepeat {

@@ -24,6 +24,10 @@ export const IS_COUNTED = 1;
 /** Its language has control characters, though perhaps in other places. */
 export const TAKES_CONTROLS = 2;
 
+/** There is no last one. */
+export const ENDLESS = 255;
+/** Fewer are not worth it. */
+const LEAST_LENGTH = 4;
 /** Edges that are looked at for each of an automaton, until nothing is found out. */
 const LOOKS_PER_EDGE = 8;
 /** Of each of them at first. */
@@ -34,13 +38,13 @@ const ALL = 0x110000;
 const known = new WeakMap<CodePointAutomaton, Uint8Array>();
 
 /**
- * By state: 1 where every plain text leads on from it.
+ * By state: characters of plain text, any of which lead on from it; `ENDLESS` where there is no last one.
  *
- * Of an automaton whose characters are counted these are the states right behind the beginning of a
- * character, and the texts those that the count allows; what begins from the same state with other
- * needs counts together with them.
+ * Of an automaton whose characters are counted they are those of the states right behind the beginning
+ * of a character, and as many as the count allows; what begins from the same state with other needs
+ * counts together with them.
  */
-export function plainStates(automaton: CodePointAutomaton): Uint8Array {
+export function plainLengths(automaton: CodePointAutomaton): Uint8Array {
   let found = known.get(automaton);
   if (found === undefined) {
     found = new Search(automaton).run();
@@ -49,9 +53,18 @@ export function plainStates(automaton: CodePointAutomaton): Uint8Array {
   return found;
 }
 
-/** Nodes of an automaton over bytes from which plain text leads on. */
+/** What an automaton over bytes knows of plain text. */
+export interface PlainFacts {
+  /** Of each node characters of plain text, any of which lead on; see `plainLengths`. */
+  readonly lengths: Uint8Array;
+  /** Where there are some: four times the node behind the regular language, and what is said above of it. */
+  readonly exits: Uint32Array;
+}
+
+/** Collects them. */
 export class PlainNodes {
   readonly #nodes: number[] = [];
+  readonly #lengths: number[] = [];
   readonly #exits: number[] = [];
 
   /**
@@ -63,26 +76,28 @@ export class PlainNodes {
     nodes: readonly number[],
     { to, isCounted }: { readonly to: number; readonly isCounted?: true | undefined },
   ): void {
-    const plain = plainStates(automaton);
-    if (!plain.includes(1)) return;
+    const lengths = plainLengths(automaton);
     const takesControls = automaton.states.some(({ edges }) =>
       edges.some(({ first }) => first < PLAIN_TEXT[0]![0]),
     );
     const exit = 4 * to + (isCounted ? IS_COUNTED : 0) + (takesControls ? TAKES_CONTROLS : 0);
-    plain.forEach((isPlain, state) => {
-      if (isPlain === 0) return;
+    lengths.forEach((length, state) => {
+      if (length < LEAST_LENGTH) return;
       this.#nodes.push(nodes[state]!);
+      this.#lengths.push(length);
       this.#exits.push(exit);
     });
   }
 
-  /** @returns What `ByteAutomaton.plain` says, of so many nodes. */
-  of(count: number): Int32Array {
-    const plain = new Int32Array(count).fill(-1);
+  /** @param count Of all nodes. */
+  of(count: number): PlainFacts {
+    const lengths = new Uint8Array(count);
+    const exits = new Uint32Array(count);
     this.#nodes.forEach((node, i) => {
-      plain[node] = this.#exits[i]!;
+      lengths[node] = this.#lengths[i]!;
+      exits[node] = this.#exits[i]!;
     });
-    return plain;
+    return { lengths, exits };
   }
 }
 
@@ -90,7 +105,7 @@ class Search {
   readonly #states: CodePointAutomaton["states"];
   /** Ways on from each state, in the order of their first characters. */
   readonly #ways: readonly (readonly CodePointEdge[])[];
-  readonly #leads: Uint8Array;
+  readonly #lengths: Uint8Array;
   #looks: number;
 
   constructor({ states }: CodePointAutomaton) {
@@ -98,54 +113,68 @@ class Search {
     this.#ways = states.map(({ edges }) => {
       return inOrder(begins(edges) ? edges.flatMap(({ target }) => states[target]!.edges) : edges);
     });
-    this.#leads = new Uint8Array(states.length).fill(1);
+    this.#lengths = new Uint8Array(states.length).fill(ENDLESS);
     const edges = this.#ways.reduce((sum, { length }) => sum + length, 0);
     spendEffort(EDGE_EFFORT * edges);
     this.#looks = LOOKS_PER_EDGE * edges;
   }
 
   run(): Uint8Array {
-    const failing: number[] = [];
-    for (let state = 0; state < this.#ways.length; state++) this.#look(state, failing);
-    if (failing.length < this.#leads.length) this.#spread(failing);
-    return this.#looks < 0 ? this.#leads.fill(0) : this.#begun();
-  }
-
-  /** What leads to a state that fails may fail too. */
-  #spread(failing: number[]): void {
+    let failing = this.#failing(this.#ways.keys());
     const before: number[][] = this.#ways.map(() => []);
-    this.#ways.forEach((ways, state) => {
-      if (this.#leads[state] === 0) return;
-      for (const { target } of ways) before[target]!.push(state);
-    });
-    for (let state = failing.pop(); state !== undefined; state = failing.pop()) {
-      for (const other of before[state]!) this.#look(other, failing);
-      if (this.#looks < 0) return;
+    if (failing.length < this.#ways.length) {
+      this.#ways.forEach((ways, state) => {
+        for (const { target } of ways) before[target]!.push(state);
+      });
     }
+    // In each round those fail that all texts of one more character do not lead on from.
+    for (let length = 0; failing.length > 0; length++) {
+      const isOver = length === ENDLESS - 1;
+      for (const state of failing) this.#lengths[state] = length;
+      if (isOver)
+        this.#lengths.forEach((found, state) => {
+          if (found === ENDLESS) this.#lengths[state] = length;
+        });
+      failing = isOver ? [] : this.#failing(failing.flatMap((state) => before[state]!));
+      if (this.#looks < 0) return this.#lengths.fill(0);
+    }
+    return this.#begun();
   }
 
-  #look(state: number, failing: number[]): void {
-    if (this.#leads[state] === 0) return;
+  /** Those of some states that do not lead on by all characters, as far as is known. */
+  #failing(states: Iterable<number>): number[] {
+    const failing = new Set<number>();
+    for (const state of states) {
+      if (this.#lengths[state] === ENDLESS && !failing.has(state) && !this.#leadsOn(state)) {
+        failing.add(state);
+      }
+    }
+    return [...failing];
+  }
+
+  #leadsOn(state: number): boolean {
     const ways = this.#ways[state]!;
     this.#looks -= ways.length;
     let next = PLAIN_TEXT[0]![0];
     for (const { first, last, target } of ways) {
       if (first > next || next === ALL) break;
-      if (last >= next && this.#leads[target] === 1) next = plainFrom(last + 1);
+      if (last >= next && this.#lengths[target] === ENDLESS) next = plainFrom(last + 1);
     }
-    if (next === ALL) return;
-    this.#leads[state] = 0;
-    failing.push(state);
+    return next === ALL;
   }
 
   /** In place of states at which a character begins without a text, those behind its beginning. */
   #begun(): Uint8Array {
     const states = this.#states;
-    const found = this.#leads.slice();
+    const found = this.#lengths.slice();
     const beginning = [...states.keys()].filter((state) => begins(states[state]!.edges));
-    for (const state of beginning) for (const { target } of states[state]!.edges) found[target] = 1;
     for (const state of beginning) {
-      for (const { target } of states[state]!.edges) found[target]! &= this.#leads[state]!;
+      for (const { target } of states[state]!.edges) found[target] = ENDLESS;
+    }
+    for (const state of beginning) {
+      for (const { target } of states[state]!.edges) {
+        found[target] = Math.min(found[target]!, this.#lengths[state]!);
+      }
       found[state] = 0;
     }
     return found;

@@ -6,7 +6,7 @@
  */
 import type { Configurations } from "../automaton/configurations.ts";
 import type { PackedEdges } from "../automaton/node_views.ts";
-import { IS_COUNTED } from "../automaton/plain_text.ts";
+import { ENDLESS, IS_COUNTED } from "../automaton/plain_text.ts";
 import { TEXT_LEADS } from "./text_runs.ts";
 import { bytesBehind, type SecondBytes, secondBytes } from "./utf8_bytes.ts";
 
@@ -201,8 +201,8 @@ class LoopSearch {
 
   #lands(node: number): boolean {
     if (!this.#isPassable(node)) return false;
-    const plain = this.#configurations.automaton.plain[node]!;
-    if (plain >= 0 && (plain & IS_COUNTED) === 0) return true;
+    const { lengths, exits } = this.#configurations.automaton.plain;
+    if (lengths[node] === ENDLESS && (exits[node]! & IS_COUNTED) === 0) return true;
     const place = this.#land(node);
     if (place === NO_PLACE) return false;
     if (place !== undefined) this.places.add(place);

@@ -9,7 +9,7 @@
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
 import type { Frame, Thread } from "../automaton/frames.ts";
-import { IS_COUNTED, PLAIN_TEXT, TAKES_CONTROLS } from "../automaton/plain_text.ts";
+import { ENDLESS, IS_COUNTED, PLAIN_TEXT, TAKES_CONTROLS } from "../automaton/plain_text.ts";
 import { PlainLoops } from "./plain_loops.ts";
 
 /** What leads on from a place. */
@@ -56,9 +56,10 @@ export class PlainPlaces {
   #leadOf({ node, frame }: Thread): PlainLead | undefined {
     const { plain, repeats, depthNeeds } = this.#configurations.automaton;
     const { mostNeeded } = repeats[frame.repeat] ?? {};
-    if (plain[node]! >= 0) {
-      const isCounted = (plain[node]! & IS_COUNTED) !== 0;
-      const length = isCounted ? frame.toMax - mostNeeded! : Number.POSITIVE_INFINITY;
+    if (plain.lengths[node]! > 0) {
+      const isCounted = (plain.exits[node]! & IS_COUNTED) !== 0;
+      const most = isCounted ? frame.toMax - mostNeeded! : Number.POSITIVE_INFINITY;
+      const length = plain.lengths[node] === ENDLESS ? most : Math.min(plain.lengths[node]!, most);
       return { length, reach: frame.depth + depthNeeds[node]! };
     }
     return (
@@ -117,9 +118,9 @@ export class PlainPlaces {
   /** Adds what a node leads to, and says whether it is an end, or a control character may come. */
   #look(node: number, reached: Set<number>): boolean {
     const { plain, lists, repeats } = this.#configurations.automaton;
-    if (plain[node]! >= 0) {
-      reached.add(plain[node]! >>> 2);
-      return (plain[node]! & TAKES_CONTROLS) !== 0;
+    if (plain.lengths[node]! > 0) {
+      reached.add(plain.exits[node]! >>> 2);
+      return (plain.exits[node]! & TAKES_CONTROLS) !== 0;
     }
     const {
       edges,

@@ -93,7 +93,7 @@ interface SafeRegion extends Region {
 const safeOf = new WeakMap<Configuration, SafeRegion | null>();
 
 /** By first byte, what is no plain text. */
-const NOT_PLAIN = new Uint8Array(256);
+export const NOT_PLAIN = new Uint8Array(256);
 for (let byte = 0; byte < 0x80; byte++) NOT_PLAIN[byte] = TEXT_LEADS.includes(byte) ? 0 : 1;
 NOT_PLAIN[NO_TEXT] = 1;
 

@@ -8,6 +8,7 @@
  * @module
  */
 import { PLAIN_TEXT } from "../automaton/plain_text.ts";
+import { KindsBelow } from "./lead_kinds.ts";
 import { SEVERAL, type TrieNodes } from "./trie_nodes.ts";
 import { bytesBehind } from "./utf8_bytes.ts";
 
@@ -45,6 +46,9 @@ export class TextRuns {
   readonly plain: Uint32Array;
   /** First byte of the character that begins at each node; see `CONTINUES` and `NO_TEXT`. */
   readonly leads: Uint8Array;
+  readonly below: KindsBelow;
+  /** The most characters, of whatever kind, that begin on a way through each node's subtree. */
+  readonly most: Uint8Array;
   readonly #lacking: Int8Array;
 
   /** @param lacking Bytes that the character of each node still lacks, below 0 where there is none. */
@@ -78,6 +82,8 @@ export class TextRuns {
       if (isBreak[node] === 1 && isTextLead(this.leads[node]!)) this.leads[node] = NO_TEXT;
     }
     this.characters = characters;
+    this.most = mostBelow(trie, characters);
+    this.below = new KindsBelow(trie, this.leads, CONTINUES);
     this.breaks = Int32Array.from(positions(isBreak));
     [this.ways, this.wayStarts] = waysTo(this.breaks, trie);
     this.heights = heightsOf(trie, characters, isBreak);
@@ -141,6 +147,19 @@ function heightsOf(trie: TrieNodes, characters: Uint8Array, isBreak: Uint8Array)
     if (isBreak[node] === 0) most[depth] = Math.max(most[depth]!, below);
   }
   return heights;
+}
+
+function mostBelow({ size, depths, maxDepth }: TrieNodes, characters: Uint8Array): Uint8Array {
+  const most = new Uint8Array(size);
+  /** By depth, of the nodes since the last one above them. */
+  const below = new Uint8Array(maxDepth + 2);
+  for (let node = size - 1; node >= 0; node--) {
+    const depth = depths[node]!;
+    most[node] = Math.max(below[depth + 1]!, characters[node]!);
+    below[depth + 1] = 0;
+    below[depth] = Math.max(below[depth]!, most[node]!);
+  }
+  return most;
 }
 
 function plainTokens({ size, ends, tokens, several }: TrieNodes, isBreak: Uint8Array): Uint32Array {

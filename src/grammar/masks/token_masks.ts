@@ -195,7 +195,9 @@ export class TokenMasks {
     trie: TokenTrie,
     words: Uint32Array,
   ): Generator<void, void, void> {
-    yield* this.#walk(trie, words).follow(start, { from: 0, to: trie.size, depth: 0 });
+    const own = new Uint32Array(words.length);
+    yield* this.#walk(trie, own).follow(start, { from: 0, to: trie.size, depth: 0 });
+    for (let word = 0; word < words.length; word++) words[word]! |= own[word]!;
   }
 
   #walk(

@@ -5,8 +5,9 @@
  */
 
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
+import { kindsOf, type LeadKinds } from "./lead_kinds.ts";
 import type { PlainPlaces } from "./plain_places.ts";
-import { type PlainLength, type Region, TextRegions } from "./text_regions.ts";
+import { NOT_PLAIN, type PlainLength, type Region, TextRegions } from "./text_regions.ts";
 import type { TokenTrie } from "./token_trie.ts";
 import { DEAD, UNKNOWN, WalkStates } from "./walk_states.ts";
 
@@ -14,7 +15,7 @@ export interface TrieWalkOptions {
   readonly configurations: Configurations;
   readonly plain: PlainPlaces;
   readonly trie: TokenTrie;
-  /** Gets the bits of the tokens that lead somewhere. */
+  /** Gets the bits of the tokens that lead somewhere. Where the whole trie is followed there are none yet. */
   readonly words: Uint32Array;
   /** Nodes behind ways to end that are worth knowing; where there are more, `ends` is undefined. Default 0. */
   readonly mostBehind?: number | undefined;
@@ -119,8 +120,8 @@ export class TrieWalk {
     if (region === undefined) return from;
     const base = isWhole ? 0 : runs.characters[from - 1]!;
     const run = this.#newRun(region, { from, to, base, depth, height });
-    run.isMarked = isWhole && run.isText;
-    for (let i = 0; run.isMarked && i < runs.plain.length; i++) this.#words[i]! |= runs.plain[i]!;
+    run.isMarked = isWhole && NOT_PLAIN.every((isOther, lead) => isOther <= region.others[lead]!);
+    if (run.isMarked) this.#words.set(runs.plain);
     return this.#resume(run);
   }
 
@@ -204,7 +205,20 @@ export class TrieWalk {
     const next = isText ? this.#trie.texts.runs.breakFrom(from) : 0;
     // Characters that are no plain text may be of a region too, and no height counts them.
     const last = isText ? Number.POSITIVE_INFINITY : base + region.length;
-    const run = { to, region, depth, base, last, isText, isMarked: false, next, resume: from };
+    const isLarge = !isText && to - from > LARGE;
+    const kinds = isLarge ? kindsOf(region.others) : ALL_KINDS;
+    const run = {
+      to,
+      region,
+      depth,
+      base,
+      last,
+      isText,
+      kinds,
+      isMarked: false,
+      next,
+      resume: from,
+    };
     this.#runs.push(run);
     return run;
   }
@@ -240,27 +254,31 @@ export class TrieWalk {
   }
 
   #resumeRegion(run: Run): number {
-    const { leads, characters } = this.#trie.texts.runs;
+    const { leads, characters, below, most } = this.#trie.texts.runs;
     const { bytes, depths, ends } = this.#trie;
     const { classOf } = this.#configurations.automaton;
     const { width } = this.#states;
     const { others, isEnclosed } = run.region;
-    const { to, last } = run;
+    const { to, last, kinds } = run;
     const way = this.#way;
     const dead = DEAD;
     let from = run.resume;
     for (;;) {
       let node = from;
-      for (; node < to; node++) {
+      while (node < to) {
         if (others[leads[node]!] === 1 || characters[node]! > last) break;
         way[depths[node]!] = node;
+        const isBelow =
+          (below.punctuation[node]! & kinds.punctuation) | (below.others[node]! & kinds.others);
+        node = isBelow === 0 && most[node]! <= last ? ends[node]! : node + 1;
       }
-      this.#takeTokens(from, node);
+      if (!run.isMarked) this.#takeTokens(from, node);
       if (node >= to) {
         this.#runs.pop();
         return to;
       }
       from = ends[node]!;
+      if (run.isMarked) this.#leaveTokens(node, from);
       if (isEnclosed && bytes[node]! <= LAST_CONTROL) continue;
       const state = this.#stateBefore(node, run);
       if (this.#states.table[state * width + classOf[bytes[node]!]!] === dead) continue;
@@ -300,6 +318,15 @@ export class TrieWalk {
     this.#ends.push(node);
   }
 
+  #leaveTokens(from: number, to: number): void {
+    const { tokens, before } = this.#trie.texts;
+    const end = before[to]!;
+    for (let i = before[from]!; i < end; i++) {
+      const token = tokens[i]!;
+      this.#words[token >>> 5]! &= ~(1 << (token & 31));
+    }
+  }
+
   #takeTokens(from: number, to: number): void {
     const { tokens, before } = this.#trie.texts;
     const end = before[to]!;
@@ -310,6 +337,10 @@ export class TrieWalk {
     }
   }
 }
+
+/** Nodes of a run that is worth finding out what it may pass. */
+const LARGE = 512;
+const ALL_KINDS: LeadKinds = { punctuation: -1, others: -1 };
 
 /** A part of the trie whose root is reached in a region. */
 interface Stretch {
@@ -331,7 +362,9 @@ interface Run extends Pick<Stretch, "to" | "depth" | "base"> {
   readonly last: number;
   /** Whether it is plain text, whose breaks are known. */
   readonly isText: boolean;
-  /** Whether its tokens are marked. */
+  /** First bytes that no subtree is passed with. */
+  readonly kinds: LeadKinds;
+  /** Whether its tokens are marked, and all that may be plain text. */
   isMarked: boolean;
   /** Index of a break that is not behind the next one. */
   next: number;
