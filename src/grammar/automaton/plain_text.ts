@@ -10,12 +10,16 @@
 import { spendEffort } from "../effort.ts";
 import { type CodePointAutomaton, type CodePointEdge, needBehind } from "../expression.ts";
 
-/** First and last code points of plain text: no control character, quote or backslash. */
+/**
+ * First and last code points of plain text: no control character, quote or backslash, and not the two
+ * line ends of Unicode, which a pattern's `.` leaves out.
+ */
 export const PLAIN_TEXT: readonly (readonly [first: number, last: number])[] = [
   [0x20, 0x21],
   [0x23, 0x5b],
   [0x5d, 0x7e],
-  [0x80, 0xd7ff],
+  [0x80, 0x2027],
+  [0x202a, 0xd7ff],
   [0xe000, 0x10ffff],
 ];
 

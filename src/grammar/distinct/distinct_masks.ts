@@ -9,11 +9,13 @@
  */
 
 import type { Configuration } from "../automaton/configurations.ts";
+import { Enclosure } from "../masks/enclosure.ts";
 import type { GrammarVocabulary } from "../masks/grammar_vocabulary.ts";
 import { TextRegions, WORTH_A_LOOK } from "../masks/text_regions.ts";
 import type { TokenTrie } from "../masks/token_trie.ts";
 import { SEVERAL } from "../masks/trie_nodes.ts";
 import { DEAD, UNKNOWN, WalkStates } from "../masks/walk_states.ts";
+import { isSign } from "./distinct_bytes.ts";
 import type { Position, Positions } from "./positions.ts";
 
 /** What a list or an object begins with, and with it the last bytes of items. */
@@ -21,6 +23,8 @@ const BEFORE_LISTS: ReadonlySet<number> = new Set(new TextEncoder().encode("[{")
 const BEFORE_SIGNS: ReadonlySet<number> = new Set(new TextEncoder().encode('"0123456789}]el[{'));
 
 const COMMA: ReadonlySet<number> = new Set([0x2c]);
+const QUOTE = 0x22;
+const QUOTES: ReadonlySet<number> = new Set([QUOTE]);
 
 /** Tokens that are followed between two chances to pause. */
 const PIECE = 64;
@@ -33,6 +37,8 @@ interface SignPaths {
   readonly toLists: Uint8Array;
   /** The same of commas. */
   readonly toCommas: Uint8Array;
+  /** The same of quotes, which are not only before signs. */
+  readonly toQuotes: Uint8Array;
   /** The same of what ends plain text. */
   readonly toBreaks: Uint8Array;
   /** Node above each node, or -1. */
@@ -47,9 +53,15 @@ export class DistinctMasks {
   /** Topmost trie nodes at which a sign stands that counts within lists, and outside of them. */
   readonly #signs = new WeakMap<Configuration, readonly number[]>();
   readonly #listSigns = new WeakMap<Configuration, readonly number[]>();
+  /** Places from which a sign comes behind a quote at the earliest. */
+  readonly #strings: Enclosure;
 
   constructor(positions: Positions, vocabulary: GrammarVocabulary) {
     this.#positions = positions;
+    this.#strings = new Enclosure(positions.configurations, {
+      passes: (first, last) => first !== QUOTE || last !== QUOTE,
+      ends: (_, last) => isSign(last),
+    });
     this.#vocabulary = vocabulary;
   }
 
@@ -90,19 +102,28 @@ export class DistinctMasks {
     const { configurations } = this.#positions;
     const { classOf } = configurations.automaton;
     const trie = this.#vocabulary.whole;
-    const { toSigns, toLists, toBreaks } = signPaths(trie);
+    const { toSigns, toLists, toBreaks, toQuotes } = signPaths(trie);
     const [isOnPath, before] = isInList ? [toSigns, BEFORE_SIGNS] : [toLists, BEFORE_LISTS];
     const { bytes, depths, ends, size } = trie;
     const states = new WalkStates(configurations);
     const hasSign = (state: number) => this.#positions.hasSign(states.at(state));
     const texts = new TextStates(states, { trie, hasSign });
+    const inString: (boolean | undefined)[] = [];
+    const isInString = (state: number): boolean => {
+      inString[state] ??= this.#strings.has(states.at(state));
+      return inString[state];
+    };
     const path = new Int32Array(trie.maxDepth + 1);
     path[0] = states.of(start);
     const [dead, unknown] = [DEAD, UNKNOWN];
     const found: number[] = [];
     for (let node = 0; node < size; ) {
       const here = path[depths[node]! - 1]!;
-      if (isOnPath[node] === 0 || (isInList && toBreaks[node] === 0 && texts.has(here))) {
+      const hasNone =
+        isOnPath[node] === 0 ||
+        (toQuotes[node] === 0 && isInString(here)) ||
+        (isInList && toBreaks[node] === 0 && texts.has(here));
+      if (hasNone) {
         node = ends[node]!;
         continue;
       }
@@ -298,7 +319,14 @@ function signPaths(trie: TokenTrie): SignPaths {
     }
     // What is below a break is no plain text.
     for (const broken of trie.texts.runs.breaks) toBreaks.fill(1, broken, ends[broken]);
-    paths = { toSigns, toLists, toCommas: pathsTo(COMMA), toBreaks, parents };
+    paths = {
+      toSigns,
+      toLists,
+      toCommas: pathsTo(COMMA),
+      toQuotes: pathsTo(QUOTES),
+      toBreaks,
+      parents,
+    };
     signPathsOf.set(trie, paths);
   }
   return paths;

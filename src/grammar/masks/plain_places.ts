@@ -9,7 +9,8 @@
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
 import type { Frame, Thread } from "../automaton/frames.ts";
-import { ENDLESS, IS_COUNTED, PLAIN_TEXT, TAKES_CONTROLS } from "../automaton/plain_text.ts";
+import { ENDLESS, IS_COUNTED, PLAIN_TEXT } from "../automaton/plain_text.ts";
+import { Enclosure } from "./enclosure.ts";
 import { PlainLoops } from "./plain_loops.ts";
 
 /** What leads on from a place. */
@@ -20,8 +21,6 @@ export interface PlainLead {
   readonly reach: number;
 }
 
-/** Nodes that are looked at to see that plain text does not lead to an end. */
-const MOST_NODES = 1000;
 /** Bytes from each one up that plain text may have: those of longer characters count as all. */
 const PLAIN_FROM = new Uint16Array(257);
 for (let byte = 255; byte >= 0; byte--) {
@@ -33,12 +32,15 @@ const LAST_CONTROL = 0x1f;
 export class PlainPlaces {
   readonly #configurations: Configurations;
   readonly #loops: PlainLoops;
-  /** By node, whether plain text may lead to the end of its rule, round or list, or to a control character. */
-  readonly #leaving = new Map<number, boolean>();
+  readonly #enclosure: Enclosure;
 
   constructor(configurations: Configurations) {
     this.#configurations = configurations;
     this.#loops = new PlainLoops(configurations);
+    this.#enclosure = new Enclosure(configurations, {
+      passes: (first, last) => PLAIN_FROM[first]! > PLAIN_FROM[last + 1]!,
+      ends: (first) => first <= LAST_CONTROL,
+    });
   }
 
   /** How far any plain text leads on from a configuration; undefined where that is not known. */
@@ -84,67 +86,7 @@ export class PlainPlaces {
    * Whether it is sure that plain text leads from a configuration neither to where a text may end nor to
    * where a control character may follow, as inside of a string.
    */
-  isEnclosed({ threads, accepting }: Configuration): boolean {
-    return !accepting && !threads.some((thread) => this.#mayEnd(thread));
-  }
-
-  #mayEnd({ node, frame }: Thread): boolean {
-    const { lists, repeats } = this.#configurations.automaton;
-    let at = node;
-    for (let around: Frame = frame; this.#mayLeave(at); around = around.parent!) {
-      if (around.parent === undefined) return true;
-      if (around.list >= 0) at = lists[around.list]!.exit;
-      else at = around.repeat >= 0 ? repeats[around.repeat]!.exit : around.back;
-    }
-    return false;
-  }
-
-  /** Rules, rounds and lists that begin on the way are taken to be over without any text. */
-  #mayLeave(start: number): boolean {
-    const known = this.#leaving.get(start);
-    if (known !== undefined) return known;
-    const reached = new Set([start]);
-    let mayLeave = false;
-    for (const node of reached) {
-      if (this.#leaving.get(node) === false) continue;
-      mayLeave = this.#leaving.has(node) || reached.size > MOST_NODES || this.#look(node, reached);
-      if (mayLeave) break;
-    }
-    if (mayLeave) this.#leaving.set(start, true);
-    else for (const node of reached) this.#leaving.set(node, false);
-    return mayLeave;
-  }
-
-  /** Adds what a node leads to, and says whether it is an end, or a control character may come. */
-  #look(node: number, reached: Set<number>): boolean {
-    const { plain, lists, repeats } = this.#configurations.automaton;
-    if (plain.lengths[node]! > 0) {
-      reached.add(plain.exits[node]! >>> 2);
-      return (plain.exits[node]! & TAKES_CONTROLS) !== 0;
-    }
-    const {
-      edges,
-      silent,
-      calls,
-      repeats: begun,
-      roles,
-      returns,
-    } = this.#configurations.view(node);
-    for (let i = 0; i < edges.length; i += 2) {
-      const [first, last] = [edges[i]! >>> 8, edges[i]! & 0xff];
-      if (first <= LAST_CONTROL) return true;
-      if (PLAIN_FROM[first]! > PLAIN_FROM[last + 1]!) reached.add(edges[i + 1]!);
-    }
-    for (const target of silent) reached.add(target);
-    for (const { start, back, isLast } of calls) reached.add(isLast ? start : back);
-    for (const index of begun) reached.add(repeats[index]!.exit);
-    let isEnd = returns;
-    for (const role of roles) {
-      if (role.kind === "character begins") reached.add(role.target);
-      else if (role.kind === "list begins") reached.add(lists[role.list]!.exit);
-      // The next part is looked for where the last one ends, which is the end of the list too.
-      else isEnd = true;
-    }
-    return isEnd;
+  isEnclosed(configuration: Configuration): boolean {
+    return this.#enclosure.has(configuration);
   }
 }

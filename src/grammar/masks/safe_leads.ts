@@ -24,9 +24,9 @@ const MOST_PLACES = 256;
 const FEW_PLACES = 24;
 const MANY_BEHIND = 8;
 /** Characters that are followed, from whichever states, to find one. */
-const MOST_LOOKS = 12_000;
+const MOST_LOOKS = 40_000;
 /** Threads that are followed to find one, and their share of those that may still be. */
-const MOST_WORK = 4000;
+const MOST_WORK = 8000;
 const SHARE_OF_WORK = 1 / 16;
 /** What opens something that it may be in without end is left out. */
 const MOST_DEEPER = 1;

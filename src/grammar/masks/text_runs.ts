@@ -15,6 +15,9 @@ import { bytesBehind } from "./utf8_bytes.ts";
 /** Characters on the way to a node that are counted; text ends where there are more. */
 const MOST_CHARACTERS = 254;
 
+/** U+2028 and U+2029 in UTF-8, which are no plain text. */
+const LINE_ENDS: readonly number[] = [0xe280a8, 0xe280a9];
+
 /** In place of the first byte of a character: the node is inside of one. */
 export const CONTINUES = 0x80;
 /** In place of it: what begins is no UTF-8, or more characters than are counted. */
@@ -58,10 +61,11 @@ export class TextRuns {
     const characters = new Uint8Array(size);
     const isBreak = new Uint8Array(size);
     this.leads = new Uint8Array(size).fill(CONTINUES);
-    // Of the way to the current node: characters, where the last one began, and what it lacked.
+    // Of the way to the current node: characters, where the last one began, what it lacked, its bytes.
     const counts = new Uint8Array(trie.maxDepth + 1);
     const starts = new Int32Array(trie.maxDepth + 1);
     const open = new Int8Array(trie.maxDepth + 1);
+    const points = new Uint32Array(trie.maxDepth + 1);
     for (let node = 0; node < size; node++) {
       const depth = depths[node]!;
       const before = open[depth - 1]!;
@@ -73,6 +77,8 @@ export class TextRuns {
       starts[depth] = begins ? node : starts[depth - 1]!;
       // What is no UTF-8 within a character ends text in front of that.
       if (before > 0 && lacking[node]! < 0) isBreak[starts[depth]!] = 1;
+      points[depth] = begins ? bytes[node]! : (points[depth - 1]! << 8) | bytes[node]!;
+      if (LINE_ENDS.includes(points[depth]!)) isBreak[starts[depth]!] = 1;
       if (!begins) continue;
       const isCounted = lacking[node]! >= 0 && count <= MOST_CHARACTERS;
       this.leads[node] = isCounted ? bytes[node]! : NO_TEXT;

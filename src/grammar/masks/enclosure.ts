@@ -1,0 +1,141 @@
+/**
+ * Places of a grammar that texts of some bytes do not lead out of, as inside of a string those without a
+ * quote.
+ *
+ * What is found is sure, but not all there is.
+ *
+ * @module
+ */
+import type { Configuration, Configurations } from "../automaton/configurations.ts";
+import type { Frame, Thread } from "../automaton/frames.ts";
+import type { NodeView } from "../automaton/node_views.ts";
+import { TAKES_CONTROLS } from "../automaton/plain_text.ts";
+
+export interface EnclosureBytes {
+  /** Whether a text may have some of the bytes from first to last. */
+  readonly passes: (first: number, last: number) => boolean;
+  /** Whether one of them is a way out. */
+  readonly ends: (first: number, last: number) => boolean;
+}
+
+/** Nodes that are looked at to see that there is no way out. */
+const MOST_NODES = 400;
+
+export class Enclosure {
+  readonly #configurations: Configurations;
+  readonly #bytes: EnclosureBytes;
+  /** Whether control characters are a way out. */
+  readonly #endsByControls: boolean;
+  /** By node, whether a text may lead to the end of its rule, round or list. */
+  readonly #leaving = new Map<number, boolean>();
+  /** By node, whether a way out may come before that. */
+  readonly #meeting = new Map<number, boolean>();
+
+  constructor(configurations: Configurations, bytes: EnclosureBytes) {
+    this.#configurations = configurations;
+    this.#bytes = bytes;
+    this.#endsByControls = bytes.ends(0, 0);
+  }
+
+  /** Whether it is sure that no text leads from a configuration to where the whole text may end, or out. */
+  has({ threads, accepting }: Configuration): boolean {
+    return !accepting && !threads.some((thread) => this.#leadsOut(thread));
+  }
+
+  #leadsOut({ node, frame }: Thread): boolean {
+    const { lists, repeats } = this.#configurations.automaton;
+    /** Where a text stands behind what is left. */
+    let here: readonly number[] = [node];
+    for (let around: Frame | undefined = frame; around !== undefined; around = around.parent) {
+      if (here.some((at) => this.#mayMeet(at))) return true;
+      if (!here.some((at) => this.#mayLeave(at))) return false;
+      if (around.list >= 0) here = [lists[around.list]!.exit, lists[around.list]!.separator];
+      else if (around.repeat < 0) here = [around.back];
+      else here = [repeats[around.repeat]!.exit, repeats[around.repeat]!.body];
+    }
+    return true;
+  }
+
+  /** Rules, rounds and lists that begin on the way are taken to be over without any text. */
+  #mayLeave(start: number): boolean {
+    return this.#search(start, this.#leaving, (node, reached) => this.#leaves(node, reached));
+  }
+
+  /** The same, and all that is inside of them is looked at too. */
+  #mayMeet(start: number): boolean {
+    return this.#search(start, this.#meeting, (node, reached) => this.#meets(node, reached));
+  }
+
+  #search(
+    start: number,
+    known: Map<number, boolean>,
+    look: (node: number, reached: Set<number>) => boolean,
+  ): boolean {
+    const before = known.get(start);
+    if (before !== undefined) return before;
+    const reached = new Set([start]);
+    let isFound = false;
+    for (const node of reached) {
+      const other = known.get(node);
+      if (other === false) continue;
+      isFound = other === true || reached.size > MOST_NODES || look(node, reached);
+      if (isFound) break;
+    }
+    if (isFound) known.set(start, true);
+    else for (const node of reached) known.set(node, false);
+    return isFound;
+  }
+
+  /** Adds what a node leads to in its rule, round or list, and says whether that may end there. */
+  #leaves(node: number, reached: Set<number>): boolean {
+    const { plain, lists, repeats } = this.#configurations.automaton;
+    if (plain.lengths[node]! > 0) {
+      reached.add(plain.exits[node]! >>> 2);
+      return false;
+    }
+    const view = this.#configurations.view(node);
+    this.#addTargets(view, reached);
+    for (const { start, back, isLast } of view.calls) reached.add(isLast ? start : back);
+    for (const index of view.repeats) reached.add(repeats[index]!.exit);
+    let isEnd = view.returns;
+    for (const role of view.roles) {
+      if (role.kind === "character begins") reached.add(role.target);
+      else if (role.kind === "list begins") reached.add(lists[role.list]!.exit);
+      else isEnd = true;
+    }
+    return isEnd;
+  }
+
+  /** Adds all that a node leads to but by its end, and says whether a way out is there. */
+  #meets(node: number, reached: Set<number>): boolean {
+    const { plain, lists, repeats } = this.#configurations.automaton;
+    if (plain.lengths[node]! > 0) {
+      reached.add(plain.exits[node]! >>> 2);
+      return this.#endsByControls && (plain.exits[node]! & TAKES_CONTROLS) !== 0;
+    }
+    const view = this.#configurations.view(node);
+    const { ends } = this.#bytes;
+    for (let i = 0; i < view.edges.length; i += 2) {
+      if (ends(view.edges[i]! >>> 8, view.edges[i]! & 0xff)) return true;
+    }
+    this.#addTargets(view, reached);
+    for (const { start, back } of view.calls) reached.add(start).add(back);
+    for (const index of view.repeats) reached.add(repeats[index]!.body).add(repeats[index]!.exit);
+    for (const role of view.roles) {
+      if (role.kind === "character begins") reached.add(role.target);
+      if (role.kind !== "list begins") continue;
+      const { parts, separator, exit } = lists[role.list]!;
+      for (const { body } of parts) reached.add(body);
+      reached.add(separator).add(exit);
+    }
+    return false;
+  }
+
+  #addTargets({ edges, silent }: NodeView, reached: Set<number>): void {
+    const { passes } = this.#bytes;
+    for (let i = 0; i < edges.length; i += 2) {
+      if (passes(edges[i]! >>> 8, edges[i]! & 0xff)) reached.add(edges[i + 1]!);
+    }
+    for (const target of silent) reached.add(target);
+  }
+}
