@@ -21,7 +21,8 @@ import { AutomatonBuilder } from "./automaton/regular.ts";
 import { spendEffort } from "./effort.ts";
 import { type CodePointAutomaton, needBehind } from "./expression.ts";
 
-const RAW = codePoints([
+/** Characters that stand for themselves in a string of JSON. */
+export const UNESCAPED = codePoints([
   [0x20, 0x21],
   [0x23, 0x5b],
   [0x5d, 0x10ffff],
@@ -53,7 +54,7 @@ const HEXADECIMAL: readonly (readonly [digit: number, characters: string])[] = [
 type Units = readonly CodePointRange[];
 
 /** Characters of ASCII that programs do not escape. */
-export const PLAIN_ASCII = intersectSets(RAW, [[0x20, 0x7e]]);
+export const PLAIN_ASCII = intersectSets(UNESCAPED, [[0x20, 0x7e]]);
 
 /**
  * Every way to write the texts of a language inside a JSON string, without the quotes.
@@ -136,7 +137,7 @@ class Spelling {
   }
 
   #spellRaw(state: number, points: CodePoints, target: number): void {
-    for (const [first, last] of intersectSets(points, RAW)) {
+    for (const [first, last] of intersectSets(points, UNESCAPED)) {
       this.builder.connect(state, { first, last, target });
     }
   }

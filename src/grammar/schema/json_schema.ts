@@ -59,7 +59,6 @@ import { stringExpression } from "./rules/string_grammar.ts";
 import { checkSize } from "./schema_size.ts";
 import { SchemaTree } from "./schema_tree.ts";
 import type { Language } from "./strings/language.ts";
-import { regexRules } from "./strings/regex_format.ts";
 
 export interface JsonSchemaOptions extends WhitespaceOptions {
   /**
@@ -195,8 +194,8 @@ class SchemaCompilation {
     return stringExpression(facts);
   }
 
-  #spell({ content }: Language): Expression {
-    for (const [name, expression] of regexRules()) this.#rules.set(name, expression);
+  #spell({ content, rules }: Language): Expression {
+    for (const [name, expression] of rules?.() ?? []) this.#rules.set(name, expression);
     return content ?? NEVER;
   }
 

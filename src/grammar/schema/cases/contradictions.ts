@@ -72,8 +72,10 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   // No list has all texts, however short others may not be.
   const areListsRefused = languages.every(({ language, holds }) => !holds && language.texts);
   if (areListsRefused && max === Number.POSITIVE_INFINITY) return false;
-  // What is known of a language that is not regular is only a part of it.
-  if (languages.some(({ language }) => language.content !== undefined)) return false;
+  // Of some languages only a part is known.
+  if (languages.some(({ language }) => language.isPart || language.content !== undefined)) {
+    return false;
+  }
   return hasNoString(facts, spend);
 }
 

@@ -13,7 +13,8 @@ import type { Case, StringFact } from "../cases/facts.ts";
 import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
-import { formatLanguage, formatLength, isEnforcedFormat } from "../strings/formats.ts";
+import type { CountedLanguage } from "../strings/counted_language.ts";
+import { type FormatPart, formatParts, isEnforcedFormat } from "../strings/formats.ts";
 import {
   automatonOfOtherTexts,
   automatonOfTexts,
@@ -21,13 +22,7 @@ import {
   type Language,
   type Spend,
 } from "../strings/language.ts";
-import {
-  type Bounds,
-  canBeCounted,
-  hasLength,
-  type Lengths,
-  lengthsOf,
-} from "../strings/lengths.ts";
+import { type Bounds, canBeCounted, hasLength, lengthsOf } from "../strings/lengths.ts";
 import { patternLanguage } from "../strings/patterns.ts";
 
 /** Of each fact that a listed text is held against. */
@@ -45,21 +40,38 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
     });
   }
   if (typeof maxLength === "number") constraints.push(atMost(maxLength));
-  const addLanguage = (make: () => Language): void => {
+  if (typeof pattern === "string") {
     const fact = (holds: boolean): readonly Case[] => [
-      [{ kind: "language", language: make(), holds }],
+      [{ kind: "language", language: patternLanguage(pattern, `${path}/pattern`), holds }],
     ];
     constraints.push({ holds: () => fact(true), fails: () => fact(false) });
-  };
-  if (typeof pattern === "string") {
-    addLanguage(() => patternLanguage(pattern, `${path}/pattern`));
   }
   if (typeof format === "string" && isEnforcedFormat(format)) {
-    addLanguage(() => formatLanguage(format));
-    const most = formatLength(format);
-    if (most !== undefined) constraints.push(atMost(most));
+    constraints.push(...formatConstraints(format, `${path}/format`));
   }
   return constraints;
+}
+
+function formatConstraints(format: string, path: string): Constraint[] {
+  const parts = formatParts(format);
+  const [only] = parts;
+  if (only === undefined || parts.length > 1) {
+    return [
+      {
+        holds: () => parts.map(partCase),
+        fails: () => [[{ kind: "unwritten", what: `texts that are no ${format}`, path }]],
+      },
+    ];
+  }
+  const { language, most } = only;
+  const ofLanguage = (holds: boolean): readonly Case[] => [[{ kind: "language", language, holds }]];
+  const constraint = { holds: () => ofLanguage(true), fails: () => ofLanguage(false) };
+  return most === undefined ? [constraint] : [constraint, atMost(most)];
+}
+
+function partCase({ language, most }: FormatPart): Case {
+  const fact = { kind: "language", language, holds: true } as const;
+  return most === undefined ? [fact] : [fact, { kind: "length", min: 0, max: most }];
 }
 
 function atMost(max: number): Constraint {
@@ -116,12 +128,6 @@ export function nestingFormat(cases: readonly Case[]): Language | undefined {
   const [fact, ...others] = cases.flat();
   if (fact?.kind !== "language" || !fact.holds || others.length > 0) return undefined;
   return fact.language.content === undefined ? undefined : fact.language;
-}
-
-/** The strings that fit a case but for their lengths, which are between bounds. */
-export interface CountedLanguage extends Bounds {
-  readonly language: CodePointAutomaton;
-  readonly lengths: Lengths;
 }
 
 /** States that a case takes at most with its lengths written out. */

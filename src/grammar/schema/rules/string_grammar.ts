@@ -5,11 +5,9 @@
  */
 
 import { automatonOf } from "../../automaton/code_point_automaton.ts";
+import type { CodePoints } from "../../automaton/code_points.ts";
 import {
   type CodePointAutomaton,
-  type CodePointEdge,
-  type CodePointState,
-  characterBegins,
   type Expression,
   NEVER,
   regular,
@@ -19,15 +17,15 @@ import {
   text,
 } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
-import { insideJsonString, PLAIN_ASCII } from "../../json_string.ts";
+import { insideJsonString, PLAIN_ASCII, UNESCAPED } from "../../json_string.ts";
 import type { Case } from "../cases/facts.ts";
 import {
-  type CountedLanguage,
   caseLanguage,
   countedLanguage,
   distinctLanguages,
   lengthBounds,
 } from "../keywords/string_keywords.ts";
+import { countedExpression } from "../strings/counted_language.ts";
 import { automatonOfTexts, type Language } from "../strings/language.ts";
 import { QUOTE } from "./json_grammar.ts";
 
@@ -50,15 +48,22 @@ function contentOf(facts: Case): Expression {
     const { min, max } = lengthBounds(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
-  const isAlone = languages.length === 1 && facts.every(({ kind }) => kind === "language");
+  const { content, most } = only.language;
+  const isShort = facts.every((fact) => {
+    return fact.kind !== "length" || (fact.min <= 1 && fact.max >= most);
+  });
+  const isAlone = languages.length === 1 && isShort;
+  if (isAlone && only.holds && content !== undefined) return content;
   const isPlain = languages.some(({ language }) => language.isPlain);
+  const plain = languages.some(({ language }) => language.isPart) ? UNESCAPED : PLAIN_ASCII;
   const counted = countedLanguage(facts);
-  if (counted !== undefined) return countedExpression(counted, isPlain);
+  if (counted !== undefined) {
+    const isLarge = isPlain || counted.language.states.length > MOST_ESCAPED;
+    return countedExpression(counted, isLarge ? plain : []);
+  }
   if (isPlain) {
-    if (isAlone && only.holds) {
-      return only.language.content ?? plainExpression(only.language);
-    }
-    return regular(insideJsonString(caseLanguage(facts), PLAIN_ASCII));
+    if (isAlone && only.holds) return plainExpression(only.language, plain);
+    return regular(insideJsonString(caseLanguage(facts), plain));
   }
   // A repeat stays one, where an automaton would write it out.
   if (isAlone && only.holds) return insideQuotes(only.language.expression);
@@ -69,36 +74,13 @@ function contentOf(facts: Case): Expression {
     : regular(insideJsonString(language));
 }
 
-/** From a state of its own each character begins that leads to where as many others must follow. */
-function countedExpression(
-  { language, lengths, min, max }: CountedLanguage,
-  isPlain: boolean,
-): Expression {
-  const isLarge = isPlain || language.states.length > MOST_ESCAPED;
-  const more: CodePointState[] = [];
-  const states = language.states.map(({ accepting, edges }) => {
-    const byNeed = new Map<number, CodePointEdge[]>();
-    for (const edge of edges) {
-      const need = lengths.shortest[edge.target]!;
-      if (need < Number.POSITIVE_INFINITY) byNeed.set(need, [...(byNeed.get(need) ?? []), edge]);
-    }
-    const begins = [...byNeed].map(([need, list]) => {
-      const begun = more.push({ accepting: false, edges: list }) - 1;
-      return characterBegins(need, language.states.length + begun);
-    });
-    return { accepting, edges: begins };
-  });
-  const spelled = insideJsonString({ states: [...states, ...more] }, isLarge ? PLAIN_ASCII : []);
-  return regular(spelled, { min, max });
-}
-
 /** Of formats, which are the same for all schemas. */
 const plainExpressions = new WeakMap<Language, Expression>();
 
-function plainExpression(language: Language): Expression {
+function plainExpression(language: Language, plain: CodePoints): Expression {
   let expression = plainExpressions.get(language);
   if (expression === undefined) {
-    expression = regular(insideJsonString(language.automaton, PLAIN_ASCII));
+    expression = regular(insideJsonString(language.automaton, plain));
     plainExpressions.set(language, expression);
   }
   return expression;

@@ -7,6 +7,8 @@
  * | `duration` | RFC 3339, appendix A |
  * | `email` | RFC 5321, `Mailbox` of section 4.1.2, with at most 64 characters before the `@` and 63 in each label behind it |
  * | `hostname` | RFC 1123, section 2.1, at most 253 characters; no labels with `--` behind two letters, as whether those are valid takes the tables of IDNA |
+ * | `idn-email` | RFC 6531, with at most 64 octets before the `@` |
+ * | `idn-hostname` | RFC 5890 to 5893; `idna` says which labels are offered |
  * | `ipv4` | RFC 2673, section 3.2 |
  * | `ipv6` | RFC 4291, section 2.2 |
  * | `uri`, `uri-reference` | RFC 3986 |
@@ -22,8 +24,7 @@
  * | `regex` | ECMA-262, with the flag `u`; `regex_format.ts` says which patterns are offered |
  *
  * Formats of the registry of OpenAPI that describe numbers are in `number_formats.ts`; others of it
- * say how a text is shown, and every string fits them. `idn-hostname` and `idn-email` are refused:
- * they take tables of Unicode.
+ * say how a text is shown, and every string fits them.
  *
  * @module
  */
@@ -34,6 +35,12 @@ import { type Expression, regular, sequence } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import { parseRegex } from "../../regex/parse_regex.ts";
 import { NUMBER_FORMATS } from "../numbers/number_formats.ts";
+import {
+  asciiMailboxes,
+  asciiNames,
+  internationalMailboxes,
+  internationalNames,
+} from "./idna/names.ts";
 import { Language } from "./language.ts";
 import { regexLanguage } from "./regex_format.ts";
 import { IPV4, IPV6, IRI, IRI_REFERENCE, URI, URI_REFERENCE, URI_TEMPLATE } from "./uri_formats.ts";
@@ -122,8 +129,8 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   ["uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"],
 ]);
 
-/** Characters of whole texts, which their languages leave to those who count them. */
-const MAX_LENGTHS: ReadonlyMap<string, number> = new Map([["hostname", 253]]);
+/** Characters of a host name of ASCII. */
+const MAX_HOST_NAME = 253;
 const MAX_LOCAL_PART = 64;
 
 /** How a text is shown or kept, in the words of OpenAPI's registry. Every string fits. */
@@ -136,20 +143,33 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   "password",
 ]);
 
-const REFUSED: ReadonlyMap<string, string> = new Map([
-  ["idn-email", "its domains take the tables of IDNA"],
-  ["idn-hostname", "it takes the tables of IDNA"],
-]);
-
 /** It nests, so no pattern says what it is. */
 const REGEX = "regex";
 
-const known = new Map<string, Language>();
+/** Formats that are offered in part, so that they have no opposite. */
+const INTERNATIONAL: ReadonlyMap<string, () => readonly FormatPart[]> = new Map([
+  [
+    "idn-email",
+    () => [
+      { language: asciiMailboxes(EMAIL.domain) },
+      { language: internationalMailboxes(HOST_LABEL) },
+    ],
+  ],
+  [
+    "idn-hostname",
+    () => [
+      { language: asciiNames(HOST_LABEL), most: MAX_HOST_NAME },
+      { language: internationalNames(HOST_LABEL) },
+    ],
+  ],
+]);
+
+const known = new Map<string, readonly FormatPart[]>();
 
 export function isKnownFormat(format: string): boolean {
   return (
     PATTERNS.has(format) ||
-    REFUSED.has(format) ||
+    INTERNATIONAL.has(format) ||
     ANNOTATIONS.has(format) ||
     NUMBER_FORMATS.has(format) ||
     format === REGEX
@@ -158,38 +178,48 @@ export function isKnownFormat(format: string): boolean {
 
 /** Whether strings have to fit it. */
 export function isEnforcedFormat(format: string): boolean {
-  return PATTERNS.has(format) || format === REGEX;
+  return PATTERNS.has(format) || INTERNATIONAL.has(format) || format === REGEX;
 }
 
-/** @throws {GrammarError} for a format that is not known or cannot be enforced. */
+/** @throws {GrammarError} for a format that is not known. */
 export function checkFormat(format: string, path: string): void {
-  if (isKnownFormat(format) && !REFUSED.has(format)) return;
-  const reason = REFUSED.get(format) ?? `it is none of ${[...PATTERNS.keys()].join(", ")}`;
-  throw new GrammarError(`Cannot enforce the format "${format}": ${reason}`, { path });
+  if (isKnownFormat(format)) return;
+  const known = [...PATTERNS.keys(), ...INTERNATIONAL.keys()].join(", ");
+  throw new GrammarError(`Cannot enforce the format "${format}": it is none of ${known}`, { path });
 }
 
-/** The most characters of a text, where the format bounds them. */
-export function formatLength(format: string): number | undefined {
-  return MAX_LENGTHS.get(format);
+/** A language, and the most characters of its texts, which it leaves to those who count them. */
+export interface FormatPart {
+  readonly language: Language;
+  readonly most?: number;
 }
 
-/** @param format One that is enforced; how long its texts may be is `formatLength`. */
-export function formatLanguage(format: string): Language {
-  let language = known.get(format);
-  if (language === undefined) {
-    language = readFormat(format);
-    known.set(format, language);
+/**
+ * What a format is made of: texts of any of its parts are of it.
+ *
+ * @param format One that is enforced.
+ */
+export function formatParts(format: string): readonly FormatPart[] {
+  let parts = known.get(format);
+  if (parts === undefined) {
+    parts = readFormat(format);
+    known.set(format, parts);
   }
-  return language;
+  return parts;
 }
 
-function readFormat(format: string): Language {
-  if (format === REGEX) return regexLanguage();
+function readFormat(format: string): readonly FormatPart[] {
+  if (format === REGEX) return [{ language: regexLanguage() }];
+  const international = INTERNATIONAL.get(format);
+  if (international !== undefined) return international();
   const options = { isPlain: true };
   const expression = parseRegex(PATTERNS.get(format)!);
-  if (format !== "email") return new Language(expression, options);
+  if (format === "hostname") {
+    return [{ language: new Language(expression, options), most: MAX_HOST_NAME }];
+  }
+  if (format !== "email") return [{ language: new Language(expression, options) }];
   const parts = [upTo(parseRegex(EMAIL.local), MAX_LOCAL_PART), parseRegex(EMAIL.domain)];
-  return new Language(sequence(parts), options);
+  return [{ language: new Language(sequence(parts), options) }];
 }
 
 /** Those texts of printable ASCII that have no more characters. */

@@ -21,39 +21,57 @@ import {
 import { type CodePointAutomaton, type Expression, regular } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 
-export interface LanguageOptions extends Partial<Pick<Language, "isPlain" | "texts" | "content">> {
+export interface LanguageOptions
+  extends Partial<Pick<Language, "isPlain" | "isPart" | "most" | "texts" | "content" | "rules">> {
   /** Whether a text is meant by it. Default by its automaton. */
   readonly has?: (text: string) => boolean;
 }
 
 export class Language {
-  /** Of the texts that strings mean, not of their spellings in JSON. */
-  readonly expression: Expression;
   /**
    * Whether printable ASCII is only offered as it is: no program writes the digits of a date as
    * escapes, and without them the grammar is a tenth of the size.
    */
   readonly isPlain: boolean;
+  /**
+   * Whether it is a part of what is meant, and has no opposite. Whatever need not be escaped then
+   * is not: properties of Unicode are hundreds of ranges, each with escapes of its own.
+   */
+  readonly isPart: boolean;
   /** All its texts, when it was made from a list of them. */
   readonly texts: ReadonlySet<string> | undefined;
   /**
    * What is written for it inside the quotes of a string, where that is more than its expression:
-   * such a language is a part of what is meant, and has no opposite.
+   * such a language has no opposite either.
    */
   readonly content: Expression | undefined;
+  /** Rules that the content refers to, made when a schema first asks for them. */
+  readonly rules: (() => ReadonlyMap<string, Expression>) | undefined;
+  /** The most characters of a text of the content. Default any number. */
+  readonly most: number;
   readonly #has: ((text: string) => boolean) | undefined;
+  readonly #make: () => Expression;
+  #expression: Expression | undefined;
   #automaton: CodePointAutomaton | undefined;
   #complement: CodePointAutomaton | undefined;
 
-  constructor(
-    expression: Expression,
-    { isPlain = false, texts, content, has }: LanguageOptions = {},
-  ) {
-    this.expression = expression;
+  /** @param expression May be made when it is first asked for. */
+  constructor(expression: Expression | (() => Expression), options: LanguageOptions = {}) {
+    const { isPlain = false, isPart = false, most, texts, content, rules, has } = options;
+    this.#make = typeof expression === "function" ? expression : () => expression;
     this.isPlain = isPlain;
+    this.isPart = isPart;
     this.texts = texts;
     this.content = content;
+    this.rules = rules;
+    this.most = most ?? Number.POSITIVE_INFINITY;
     this.#has = has;
+  }
+
+  /** Of the texts that strings mean, not of their spellings in JSON. */
+  get expression(): Expression {
+    this.#expression ??= this.#make();
+    return this.#expression;
   }
 
   /** Whether the text is one of its texts. */
@@ -74,7 +92,7 @@ export class Language {
    * @throws {GrammarError} when it needs too many states.
    */
   get complement(): CodePointAutomaton {
-    if (this.content !== undefined) {
+    if (this.isPart || this.content !== undefined) {
       throw new GrammarError("Cannot enforce the opposite of a format: it is no regular language");
     }
     this.#complement ??= complement(this.automaton);

@@ -99,14 +99,14 @@ const PATTERN_WITH_NAME = "pattern with a name";
 
 let rules: ReadonlyMap<string, Expression> | undefined;
 
-/** Inside the quotes of a JSON string; made when a schema first asks for the format. */
-export function regexRules(): ReadonlyMap<string, Expression> {
+/** Inside the quotes of a JSON string. */
+function regexRules(): ReadonlyMap<string, Expression> {
   rules ??= makeRules();
   return rules;
 }
 
 /** What refers to them. */
-export const REGEX_CONTENT: Expression = choice([rule(PATTERN), rule(PATTERN_WITH_NAME)]);
+const REGEX_CONTENT: Expression = choice([rule(PATTERN), rule(PATTERN_WITH_NAME)]);
 
 function makeRules(): ReadonlyMap<string, Expression> {
   const pieces = piecesOf((source) =>
@@ -129,7 +129,12 @@ function makeRules(): ReadonlyMap<string, Expression> {
 export function regexLanguage(): Language {
   const pieces = piecesOf((source) => parseRegex(source));
   const expression = termsOf(pieces, termsOf(pieces, undefined));
-  return new Language(expression, { isPlain: true, content: REGEX_CONTENT, has: isPattern });
+  return new Language(expression, {
+    isPlain: true,
+    content: REGEX_CONTENT,
+    rules: regexRules,
+    has: isPattern,
+  });
 }
 
 function isPattern(source: string): boolean {
