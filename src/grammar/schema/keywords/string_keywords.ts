@@ -14,7 +14,7 @@ import type { Constraint } from "../cases/schema_cases.ts";
 import { isObject } from "../json_value.ts";
 import type { SchemaNode } from "../schema_tree.ts";
 import type { CountedLanguage } from "../strings/counted_language.ts";
-import { type FormatPart, formatParts, isEnforcedFormat } from "../strings/formats.ts";
+import { formatLength, formatParts, isEnforcedFormat } from "../strings/formats.ts";
 import {
   automatonOfOtherTexts,
   automatonOfTexts,
@@ -54,24 +54,19 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
 
 function formatConstraints(format: string, path: string): Constraint[] {
   const parts = formatParts(format);
-  const [only] = parts;
-  if (only === undefined || parts.length > 1) {
+  const [language] = parts;
+  if (language === undefined || parts.length > 1) {
     return [
       {
-        holds: () => parts.map(partCase),
+        holds: () => parts.map((language) => [{ kind: "language", language, holds: true }]),
         fails: () => [[{ kind: "unwritten", what: `texts that are no ${format}`, path }]],
       },
     ];
   }
-  const { language, most } = only;
+  const most = formatLength(format);
   const ofLanguage = (holds: boolean): readonly Case[] => [[{ kind: "language", language, holds }]];
   const constraint = { holds: () => ofLanguage(true), fails: () => ofLanguage(false) };
   return most === undefined ? [constraint] : [constraint, atMost(most)];
-}
-
-function partCase({ language, most }: FormatPart): Case {
-  const fact = { kind: "language", language, holds: true } as const;
-  return most === undefined ? [fact] : [fact, { kind: "length", min: 0, max: most }];
 }
 
 function atMost(max: number): Constraint {
@@ -85,6 +80,7 @@ function atMost(max: number): Constraint {
 export function lengthBounds(facts: Case): Bounds {
   let [min, max] = [0, Number.POSITIVE_INFINITY];
   for (const fact of facts) {
+    if (fact.kind === "language" && fact.holds) max = Math.min(max, fact.language.bound);
     if (fact.kind !== "length") continue;
     min = Math.max(min, fact.min);
     max = Math.min(max, fact.max);
@@ -140,7 +136,7 @@ export function countedLanguage(facts: Case, spend?: Spend): CountedLanguage | u
   const others = facts.filter((fact) => fact.kind !== "length");
   const isListed = distinctLanguages(facts)?.some(({ holds, language }) => holds && language.texts);
   if (bound === 0 || others.length === 0 || isListed || min > max) return undefined;
-  const language = caseLanguage(others, spend);
+  const language = languageWithin(others, ANY_LENGTH, spend);
   if (language.states.length * bound <= FEW_STATES) return undefined;
   const lengths = lengthsOf(language);
   if (lengths === undefined || !canBeCounted(lengths, { min, max })) return undefined;
@@ -172,7 +168,16 @@ const NO_TEXT: CodePointAutomaton = { states: [{ accepting: false, edges: [] }] 
 
 /** All strings that fit a case, as one automaton. */
 export function caseLanguage(facts: Case, spend?: Spend): CodePointAutomaton {
-  const { min, max } = lengthBounds(facts);
+  return languageWithin(facts, lengthBounds(facts), spend);
+}
+
+const ANY_LENGTH: Bounds = { min: 0, max: Number.POSITIVE_INFINITY };
+
+function languageWithin(
+  facts: Case,
+  { min, max }: Bounds,
+  spend: Spend | undefined,
+): CodePointAutomaton {
   const languages = distinctLanguages(facts);
   if (languages === undefined) return NO_TEXT;
   const texts = listedTexts(facts, languages);

@@ -147,24 +147,12 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 const REGEX = "regex";
 
 /** Formats that are offered in part, so that they have no opposite. */
-const INTERNATIONAL: ReadonlyMap<string, () => readonly FormatPart[]> = new Map([
-  [
-    "idn-email",
-    () => [
-      { language: asciiMailboxes(EMAIL.domain) },
-      { language: internationalMailboxes(HOST_LABEL) },
-    ],
-  ],
-  [
-    "idn-hostname",
-    () => [
-      { language: asciiNames(HOST_LABEL), most: MAX_HOST_NAME },
-      { language: internationalNames(HOST_LABEL) },
-    ],
-  ],
+const INTERNATIONAL: ReadonlyMap<string, () => readonly Language[]> = new Map([
+  ["idn-email", () => [asciiMailboxes(EMAIL.domain), internationalMailboxes(HOST_LABEL)]],
+  ["idn-hostname", () => [asciiNames(HOST_LABEL, MAX_HOST_NAME), internationalNames(HOST_LABEL)]],
 ]);
 
-const known = new Map<string, readonly FormatPart[]>();
+const known = new Map<string, readonly Language[]>();
 
 export function isKnownFormat(format: string): boolean {
   return (
@@ -188,38 +176,32 @@ export function checkFormat(format: string, path: string): void {
   throw new GrammarError(`Cannot enforce the format "${format}": it is none of ${known}`, { path });
 }
 
-/** A language, and the most characters of its texts, which it leaves to those who count them. */
-export interface FormatPart {
-  readonly language: Language;
-  readonly most?: number;
+/** The most characters of a text, where the format bounds them and its language does not. */
+export function formatLength(format: string): number | undefined {
+  return format === "hostname" ? MAX_HOST_NAME : undefined;
 }
 
 /**
- * What a format is made of: texts of any of its parts are of it.
+ * The languages that a format is made of, which is one for most of them: texts of any are of it.
  *
  * @param format One that is enforced.
  */
-export function formatParts(format: string): readonly FormatPart[] {
+export function formatParts(format: string): readonly Language[] {
   let parts = known.get(format);
   if (parts === undefined) {
-    parts = readFormat(format);
+    parts = INTERNATIONAL.get(format)?.() ?? [readFormat(format)];
     known.set(format, parts);
   }
   return parts;
 }
 
-function readFormat(format: string): readonly FormatPart[] {
-  if (format === REGEX) return [{ language: regexLanguage() }];
-  const international = INTERNATIONAL.get(format);
-  if (international !== undefined) return international();
+function readFormat(format: string): Language {
+  if (format === REGEX) return regexLanguage();
   const options = { isPlain: true };
   const expression = parseRegex(PATTERNS.get(format)!);
-  if (format === "hostname") {
-    return [{ language: new Language(expression, options), most: MAX_HOST_NAME }];
-  }
-  if (format !== "email") return [{ language: new Language(expression, options) }];
+  if (format !== "email") return new Language(expression, options);
   const parts = [upTo(parseRegex(EMAIL.local), MAX_LOCAL_PART), parseRegex(EMAIL.domain)];
-  return [{ language: new Language(sequence(parts), options) }];
+  return new Language(sequence(parts), options);
 }
 
 /** Those texts of printable ASCII that have no more characters. */

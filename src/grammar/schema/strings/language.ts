@@ -22,7 +22,9 @@ import { type CodePointAutomaton, type Expression, regular } from "../../express
 import { GrammarError } from "../../grammar_error.ts";
 
 export interface LanguageOptions
-  extends Partial<Pick<Language, "isPlain" | "isPart" | "most" | "texts" | "content" | "rules">> {
+  extends Partial<
+    Pick<Language, "isPlain" | "isPart" | "bound" | "most" | "texts" | "content" | "rules">
+  > {
   /** Whether a text is meant by it. Default by its automaton. */
   readonly has?: (text: string) => boolean;
 }
@@ -38,6 +40,8 @@ export class Language {
    * is not: properties of Unicode are hundreds of ranges, each with escapes of its own.
    */
   readonly isPart: boolean;
+  /** The most characters of its texts, which its automaton leaves to those who count them. */
+  readonly bound: number;
   /** All its texts, when it was made from a list of them. */
   readonly texts: ReadonlySet<string> | undefined;
   /**
@@ -57,14 +61,15 @@ export class Language {
 
   /** @param expression May be made when it is first asked for. */
   constructor(expression: Expression | (() => Expression), options: LanguageOptions = {}) {
-    const { isPlain = false, isPart = false, most, texts, content, rules, has } = options;
+    const { isPlain = false, isPart = false, texts, content, rules, has } = options;
     this.#make = typeof expression === "function" ? expression : () => expression;
     this.isPlain = isPlain;
     this.isPart = isPart;
     this.texts = texts;
     this.content = content;
     this.rules = rules;
-    this.most = most ?? Number.POSITIVE_INFINITY;
+    this.bound = options.bound ?? Number.POSITIVE_INFINITY;
+    this.most = options.most ?? Number.POSITIVE_INFINITY;
     this.#has = has;
   }
 
@@ -77,7 +82,8 @@ export class Language {
   /** Whether the text is one of its texts. */
   has(text: string): boolean {
     if (this.#has !== undefined) return this.#has(text);
-    return this.texts === undefined ? accepts(this.automaton, text) : this.texts.has(text);
+    if (this.texts !== undefined) return this.texts.has(text);
+    return Array.from(text).length <= this.bound && accepts(this.automaton, text);
   }
 
   /** @throws {GrammarError} when it needs too many states. */

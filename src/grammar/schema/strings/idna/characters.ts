@@ -5,7 +5,7 @@
  * is the same in each version for the characters it has: these are those of Unicode 14. Here they are
  * sorted by what else is asked: their direction (RFC 5893), how they join (RFC 5892, appendix A.1),
  * and what keeps a text in normalization form C (RFC 5891, section 5.3): canonical combining classes,
- * and which characters others compose with. All of it is from the Unicode Character Database 14.0.
+ * and what marks compose with. All of it is from the Unicode Character Database 14.0.
  *
  * @module
  */
@@ -55,13 +55,18 @@ const LETTERS =
   "16+8 6w7+3 1+6 1+1 1+82 19+2 h+3 8+az 1s4+2y 5+c 3+8 7+9 6sm+u dd+18 a+6 2+9 4 8x+t i+17 " +
   "4+9 yu+6 1+3 1+1 1+e 4qp+wyn w+37c 7+65 2+4g1 e+5rk 3z3+3t6";
 
-/** Characters of all kinds that a character behind them may compose with. */
+/** Letters and marks that a mark behind them may compose with, be it once they are decomposed. */
 const COMPOSING =
-  "6a 1+3 2 4 4+2 1 3 6 f 1l d 5 7 1 1h e 1m 1n 1 5 2q 7t 1 2 3 1 1 5 1 3 3+2 2 2p 2 1+3 1 " +
-  "3 4 3 3 1 8 u 2r f 8t w 1 3a g 2 gi 7 2 43 an 22 1f+1 3i 3c 6 3 3f+1 41 2 g8 25b 1 1 1 1 " +
-  "3 14 1 1+1 2 l0 z 7 1p n j 1e+7 8+1 e+7 8+1 e+1 e+1 e+7 8 3 7 1l f 1b 37z 4 1 1 1 1 1 1 " +
-  "1 1 1 1 1 2 1 1 6 2 2 2 2 x 8 4 1 1 1 1 1 1 1 1 1 1 1 2 1 1 6 2 2 2 2 j+3 a 1863 1 9 " +
-  "3v+1 es a9 72+1 or";
+  "68+f 1+5 1+5 1 1 1 1 1 1 1 1 1 3 1 1 1 1 1 1 1 1 1 3 1 1 1 5 1 2 1 1 5 1 1 4 1 1 3 1 1 1 " +
+  "1 1 1 1 1 3 1 1 1 1 1 1 1 2 1 1 y e t 1 1 1 1 1 1 1 2 1 1 3 1 1 1 1+1 4 3 1 1 1 1 1 1 1 " +
+  "1 1 1 1 1 1 1 1 1 1 3 7 1 1 1 1 1 1 2m 71 r+5 3 1 1 5 1 3 3+5 2p 2 1+5 3 4 3 3 1 2+1 1 " +
+  "2+1 4+2 m 1 22 e 1 3 1 1 1 1 3 1 1 1 1 1 1 1 1 1 3 tq+1 6+1 1+1 42 3+1 ai+1 2+1 1x 1 " +
+  "1d+1 2+2 3d 1 3a+1 5+2 1+1 3e+1 2+2 3w+1 1+2 g6+1 25a+9 2+1 13+9 jh 1 1 1 1 1 1 1 1 1 1 " +
+  "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 " +
+  "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1+4 7 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 " +
+  "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 6+7 8+5 a+7 8+7 8+5 a+7 8+7 8 1 1 1 1 1 1 " +
+  "1f+1 4 f 9+2 3+1 8+2 1+3 e 37z 4+n 1+5 5+e m 8+1 7 4+n 1+5 5+e h+3 1 2+3 2+1 1862+3 8 5 " +
+  "3m+1 1+1 es 3+1 a4 1+1 1 6x+3 op 2";
 
 /** Marks of combining class 0, vowel signs mostly. */
 const SPACING_MARKS =

@@ -45,7 +45,8 @@ const GREEK: CodePoints = [
 const HEBREW: CodePoints = [[0x5d0, 0x5f2]];
 /** Hiragana, Katakana and Han below U+A000. */
 const JAPANESE: CodePoints = [
-  [0x3005, 0x3007],
+  [0x3005, 0x3005],
+  [0x3007, 0x3007],
   [0x3041, 0x3096],
   [0x309d, 0x309e],
   [0x30a1, 0x30fa],

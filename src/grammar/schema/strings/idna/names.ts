@@ -146,30 +146,33 @@ function contentOf(separators: CodePoints): Expression {
   return choice(names);
 }
 
-/** For joining names with other facts: the same with fewer kinds of labels, their lengths written out. */
+/** Characters of a joined name: in Punycode none has more than 253 octets. */
+const MAX_JOINED = 53;
+
+/** For joining names with other facts: fewer kinds of labels, their lengths written out. */
 function joinedNames(label: string, separators: CodePoints): Expression {
-  const fromLeft = [ANY_LABEL].map((kind) =>
-    intersection(leftToRightLabel(kind.within), shapeOf(kind)),
-  );
-  const fromRight = { within: [[0, 0x7ff]] as CodePoints, most: 13 };
-  const labels = [
-    [automatonOf(parseRegex(label)), ...fromLeft],
-    [
-      intersection(automatonOf(parseRegex(ASCII_FROM_LEFT)), shapeOf({ most: 13 })),
-      intersection(rightToLeftLabel(fromRight.within), shapeOf(fromRight)),
-    ],
+  const fromLeft = [
+    automatonOf(parseRegex(label)),
+    intersection(leftToRightLabel(ANY_LABEL.within), shapeOf({ most: ANY_LABEL.most })),
   ];
-  return regular(labels.map((list) => namesOf(list.reduce(union), separators)).reduce(union));
+  const shape = shapeOf({ most: 13 });
+  const fromRight = [
+    intersection(automatonOf(parseRegex(ASCII_FROM_LEFT)), shape),
+    intersection(rightToLeftLabel([[0, 0x7ff]]), shape),
+  ];
+  const names = [fromLeft, fromRight].map((labels) => namesOf(labels.reduce(union), separators));
+  return regular(names.reduce(union));
 }
 
 /**
- * Names of ASCII alone, of any length.
+ * Names of ASCII alone.
  *
  * @param label Of `hostname`, as a regular expression.
+ * @param bound Their most characters.
  */
-export function asciiNames(label: string): Language {
+export function asciiNames(label: string, bound: number): Language {
   const make = () => regular(namesOf(automatonOf(parseRegex(label)), SEPARATORS));
-  return new Language(make, { isPlain: true, isPart: true });
+  return new Language(make, { isPlain: true, isPart: true, bound });
 }
 
 /** @param label Of `hostname`, as a regular expression. */
@@ -177,6 +180,7 @@ export function internationalNames(label: string): Language {
   return new Language(() => joinedNames(label, SEPARATORS), {
     isPlain: true,
     isPart: true,
+    bound: MAX_JOINED,
     content: contentOf(SEPARATORS),
     rules: () => labelRules(label),
     most: MAX_INTERNATIONAL_NAME,
@@ -222,6 +226,8 @@ export function internationalMailboxes(label: string): Language {
   return new Language(() => sequence([localPart(), at, joinedNames(label, FULL_STOP)]), {
     isPlain: true,
     isPart: true,
+    // Two more are the least before a domain.
+    bound: MAX_JOINED + 2,
     content: sequence([rule(LOCAL_PART), at, contentOf(FULL_STOP)]),
     rules: () => new Map([...labelRules(label), [LOCAL_PART, regular(spelled())]]),
     most: MAX_LOCAL_PART + 1 + MAX_INTERNATIONAL_NAME,
