@@ -58,6 +58,12 @@ export class ExpressionGroups {
     this.#group.repeatable = true;
   }
 
+  /** Adds what no repetition may follow. */
+  addOnce(part: Expression): void {
+    this.add(part);
+    this.#group.repeatable = false;
+  }
+
   /** Begins another option. */
   or(): void {
     const group = this.#group;
@@ -70,8 +76,7 @@ export class ExpressionGroups {
   repeat(bounds: { readonly min?: number; readonly max?: number }): boolean {
     const part = this.#group.repeatable ? this.#group.parts.pop() : undefined;
     if (part === undefined) return false;
-    this.add(repeat(part, bounds));
-    this.#group.repeatable = false;
+    this.addOnce(repeat(part, bounds));
     return true;
   }
 

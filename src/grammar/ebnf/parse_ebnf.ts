@@ -18,6 +18,7 @@
  * | `name` | what that rule matches |
  * | `<think>` | the special token of this name, as in GBNF |
  * | `a b`, `a \| b`, `(...)` | one after another, either, a group; an option may be empty |
+ * | `(=...)`, `(?=...)`, `(?!...)` | the rest of the text begins so, or does not: lookahead |
  * | `a*`, `a+`, `a?`, `a{2}`, `a{2,}`, `a{,5}`, `a{2,5}` | repetitions |
  * | `#` | a comment to the end of the line |
  *
@@ -27,8 +28,9 @@
  *
  * Rules may begin with themselves: they are rewritten. Refused, with the place: rules that are
  * missing, defined twice or have nothing behind `::=` (the empty text is `""`), a repetition of a
- * repetition without a group, lookahead `(=`, which is a hint to other engines, tokens by number
- * `<[..]>` and others than one `!<..>`, macros, and anything else that is not in the table.
+ * repetition without a group, lookahead for what is not regular, tokens by number `<[..]>` and
+ * others than one `!<..>`, macros, and anything else that is not in the table. `(=` is a hint to
+ * other engines, which do not look whether it holds; here it must.
  *
  * Works without recursion, so that deep nesting needs no deep stack.
  *
@@ -44,6 +46,8 @@ import { EbnfScanner } from "./ebnf_scanner.ts";
 import { ExpressionGroups } from "./expression_groups.ts";
 import { readToken } from "./grammar_scanner.ts";
 import { withoutLeftRecursion } from "./left_recursion.ts";
+import { withoutLookahead } from "./lookahead_product.ts";
+import { Lookaheads } from "./lookaheads.ts";
 
 export interface EbnfOptions {
   /** Special tokens that the grammar may name. Default none. */
@@ -69,8 +73,7 @@ const REPETITIONS: Readonly<Record<string, { readonly min?: number; readonly max
 
 /** Parts of other dialects, by what they begin with. */
 const REFUSED: readonly (readonly [string, string])[] = [
-  ["(=", "lookahead"],
-  ["(?", "lookaround, or a group,"],
+  ["(?", "lookbehind, or a group,"],
   ["<[", "a token by its number"],
   ["!", "an excluded token"],
   ["//", 'a comment that does not begin with "#"'],
@@ -98,6 +101,9 @@ class EbnfParser {
   /** Whether the rule has a part, in any of its options. */
   #hasParts = false;
   #groups = new ExpressionGroups(0);
+  readonly #lookaheads = new Lookaheads();
+  /** Lookaheads that are open, by where they begin. */
+  readonly #openLookaheads = new Map<number, { readonly negated: boolean }>();
 
   constructor(source: string, marks: Marks | undefined) {
     this.#scanner = new EbnfScanner(source);
@@ -114,7 +120,10 @@ class EbnfParser {
     this.#finishRule();
     const grammar = { rules: this.#rules, root };
     this.#check(grammar);
-    return withoutLeftRecursion(grammar);
+    return this.#lookaheads.resolve(
+      () => withoutLeftRecursion(withoutLookahead(grammar, this.#lookaheads)),
+      (message, position) => scanner.error(message, position),
+    );
   }
 
   #step(): void {
@@ -129,6 +138,12 @@ class EbnfParser {
       return;
     }
     if (this.#name === undefined) throw this.#unexpected(position);
+    const lookahead = scanner.match(/\((?:=|\?=|\?!)/y)?.[0];
+    if (lookahead !== undefined) {
+      this.#openLookaheads.set(position, { negated: lookahead.endsWith("!") });
+      this.#groups.open(position, ")");
+      return;
+    }
     this.#refuseDialects(position);
     const character = scanner.next();
     switch (character) {
@@ -195,7 +210,12 @@ class EbnfParser {
     if (this.#groups.close === "") {
       throw this.#scanner.malformed('")" closes no group', position);
     }
-    this.#add(this.#groups.leave());
+    const begin = this.#groups.position;
+    const lookahead = this.#openLookaheads.get(begin);
+    const body = this.#groups.leave();
+    if (lookahead === undefined) this.#add(body);
+    else this.#groups.addOnce(this.#lookaheads.add({ ...lookahead, body, position: begin }));
+    this.#hasParts = true;
   }
 
   #repeat(bounds: { readonly min?: number; readonly max?: number }, position: number): void {

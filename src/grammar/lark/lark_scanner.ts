@@ -5,9 +5,10 @@
  */
 
 import { type Bounds, GrammarScanner } from "../ebnf/grammar_scanner.ts";
+import type { Lookaheads } from "../ebnf/lookaheads.ts";
 import { characters, type Expression, sequence, text } from "../expression.ts";
 import { GrammarError } from "../grammar_error.ts";
-import { parseRegex } from "../regex/parse_regex.ts";
+import { parseTerminal } from "./regex_lookahead.ts";
 
 const SPACE = /[ \t\r]+|(?:#|\/\/)[^\n]*/y;
 const LITERAL = /"((?:[^"\\\n]|\\[^\n])*)"/y;
@@ -92,7 +93,7 @@ export class LarkScanner extends GrammarScanner {
   }
 
   /** An expression `/.../` with flags. */
-  readRegex(): Expression {
+  readRegex(lookaheads: Lookaheads): Expression {
     const { position } = this;
     const [, pattern, flags = ""] = this.match(REGEX) ?? [];
     if (pattern === undefined)
@@ -101,9 +102,8 @@ export class LarkScanner extends GrammarScanner {
     if (unknown !== undefined) {
       throw this.error(`Cannot use the flag "${unknown}": only i, m, s, x are known`, position);
     }
-    const source = flags === "" ? pattern : `(?${flags}:${pattern})`;
     try {
-      return parseRegex(source, { match: "part" });
+      return parseTerminal(pattern, { lookaheads, flags, position });
     } catch (error) {
       if (!(error instanceof GrammarError)) throw error;
       throw this.error(error.message, position);

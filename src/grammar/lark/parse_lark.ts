@@ -26,7 +26,8 @@
  * to cut it into terminals, whichever of them a lexer would prefer. So priorities, and all that
  * only shapes a tree (`?name`, `!name`, `-> alias`), say nothing. Refused, with the place:
  * templates, attributes (`name[lazy]`), other directives, grammars by name, tokens by number, and
- * expressions with lookaround or anchors, which would look at the text beside a terminal.
+ * expressions with lookbehind or anchors, which would look at the text before a terminal. Lookahead
+ * (`/[a-z]+(?!\()/`) looks at the rest of the text, whichever terminals it is of.
  *
  * @module
  */
@@ -35,6 +36,8 @@ import type { SchemaContext } from "../constraints/schema_context.ts";
 import { ExpressionGroups } from "../ebnf/expression_groups.ts";
 import { readToken } from "../ebnf/grammar_scanner.ts";
 import { withoutLeftRecursion } from "../ebnf/left_recursion.ts";
+import { withoutLookahead } from "../ebnf/lookahead_product.ts";
+import { Lookaheads } from "../ebnf/lookaheads.ts";
 import { spendEffort } from "../effort.ts";
 import { embed } from "../embed.ts";
 import { choice, type Expression, type Grammar, repeat, rule, sequence } from "../expression.ts";
@@ -75,6 +78,7 @@ class LarkParser {
   readonly #ignored: Expression[] = [];
   /** Whether the grammar ignores anything, before it is read that far. */
   readonly #ignores: boolean;
+  readonly #lookaheads = new Lookaheads();
   #skipsAtStart = false;
   /** Whether a terminal is being read, in which nothing is ignored. */
   #inTerminal = false;
@@ -99,7 +103,10 @@ class LarkParser {
     const start = rule("start");
     this.#rules.set(" root", this.#skipsAtStart ? sequence([IGNORED, start]) : start);
     const grammar = { rules: this.#rules, root: " root", warnings: this.#warnings };
-    return withoutLeftRecursion(grammar);
+    return this.#lookaheads.resolve(
+      () => withoutLeftRecursion(withoutLookahead(grammar, this.#lookaheads)),
+      (message, position) => scanner.error(message, position),
+    );
   }
 
   #checkDefined(name: string, position: number): void {
@@ -274,7 +281,7 @@ class LarkParser {
     const scanner = this.#scanner;
     const { position } = scanner;
     if (scanner.sees('"')) return this.#lexeme(scanner.readLiteral());
-    if (scanner.sees("/")) return this.#lexeme(scanner.readRegex());
+    if (scanner.sees("/")) return this.#lexeme(scanner.readRegex(this.#lookaheads));
     const name = scanner.readName();
     if (name !== undefined) {
       if (scanner.sees("{")) throw this.#refusal(`the template "${name}"`, position);

@@ -107,7 +107,7 @@ describe("grammars in Lark's notation", () => {
     ['start: "ab".."c"', "one character", "column 8"],
     ["start: /a/u", 'flag "u"', "column 8"],
     ["start: /(a/", '")" is missing', "column 8"],
-    ["start: /a(?=b)/ /b/", "lookahead", "column 8"],
+    ["start: /a(?<=b)/ /b/", "lookbehind", "column 8"],
     ["start: /^a/", "anchors", "column 8"],
     ["start: /\\bx/", "word boundaries", "column 8"],
     ["start: A\nA: b\nb: /x/", 'rule "b": it stands inside a terminal', "line 2, column 4"],

@@ -7,8 +7,16 @@ import { hasCodePoint } from "../../../src/grammar/automaton/code_points.ts";
 import { accepts } from "../../../src/grammar/automaton/regular.ts";
 import type { Expression, Grammar, UnorderedExpression } from "../../../src/grammar/expression.ts";
 
-/** Without `bytes`. */
-export function matches(grammar: Grammar, text: string): boolean {
+/**
+ * Without `bytes`.
+ *
+ * @param ahead Whether the rule of a name, which is a lookahead, holds before the rest of the text.
+ */
+export function matches(
+  grammar: Grammar,
+  text: string,
+  ahead: (name: string, rest: string) => boolean | undefined = () => undefined,
+): boolean {
   const characters = Array.from(text);
   const { length } = characters;
 
@@ -56,8 +64,11 @@ export function matches(grammar: Grammar, text: string): boolean {
         }
         return all;
       }
-      case "rule":
+      case "rule": {
+        const holds = ahead(expression.name, characters.slice(from).join(""));
+        if (holds !== undefined) return new Set(holds ? [from] : []);
         return known(expression.name, from);
+      }
       case "regular": {
         const candidates = Array.from({ length: length - from + 1 }, (_, i) => from + i);
         return new Set(
