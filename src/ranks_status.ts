@@ -14,6 +14,11 @@ export interface RankStatus {
 export interface RanksStatus {
   /** What each holds; absent where there is one. */
   readonly ranks?: readonly RankStatus[];
+  /**
+   * Steps of theirs that were cut into two micro-batches, since their devices were opened; absent where
+   * none is to be.
+   */
+  readonly overlappedSteps?: number;
   /** How often they were started again, where they are processes; absent where none is. */
   readonly restarts?: number;
 }

@@ -77,6 +77,12 @@ export interface EngineOptions {
    * and exchange nothing. Never changes a bit. Default false.
    */
   readonly wholeDenseLayers?: boolean | undefined;
+  /**
+   * Whether a step with several sequences is cut into two micro-batches, so that ranks compute one of
+   * them while they exchange rows of the other. Never changes a bit. For several ranks that attend to
+   * the same requests. Default false.
+   */
+  readonly twoBatchOverlap?: boolean | undefined;
   /** How a model's experts lie on its ranks. Never changes a bit, but where choices are made up. */
   readonly experts?: ExpertOptions | undefined;
   /**

@@ -29,7 +29,8 @@ export function engineStatus(parts: StatusParts): EngineStatus {
   const { failure, loaded, scheduler, live, loop, prefixes, travelling, isDrafting } = parts;
   const { pageCount, pageSize } = parts.pages.pool;
   const { available, cachedPages } = parts.pages;
-  const { figures, options } = loaded.current;
+  const { figures, options, runner } = loaded.current;
+  const { overlappedSteps } = runner;
   return {
     healthy: failure === undefined,
     recovering: loaded.isRecovering,
@@ -44,6 +45,7 @@ export function engineStatus(parts: StatusParts): EngineStatus {
     retractedRequests: [...live].filter((one) => one.isRetracted).length,
     stalledFor: loop.stalledFor,
     ...figures,
+    ...(overlappedSteps !== undefined && { overlappedSteps }),
     maxQueuedRequests: options.maxQueuedRequests,
     ...(isDrafting && { speculation: loop.speculation }),
     ...(prefixes && { prefixStore: prefixes.status }),

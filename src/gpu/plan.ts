@@ -10,6 +10,7 @@
  *
  * @module
  */
+import type { StepArrays } from "./launch_cost.ts";
 import type { Brought, ExchangeKind, KeptLaunch } from "./recorded_launch.ts";
 import type { Recorder } from "./recorder.ts";
 import type { Tensor } from "./tensor.ts";
@@ -32,11 +33,41 @@ type Item<Step> =
       readonly brings: Brings<Step> | undefined;
     }
   | { readonly kind: "tap"; readonly name: string; readonly tensor: Tensor }
-  | {
-      readonly kind: "part";
-      readonly part: RepeatedPart<Step>;
-      readonly items: readonly Item<Step>[];
-    };
+  | Part<Step>
+  | Lanes<Step>;
+
+interface Part<Step> {
+  readonly kind: "part";
+  readonly part: RepeatedPart<Step>;
+  readonly items: readonly Item<Step>[];
+}
+
+/** Items that a step has several times side by side, each with sizes of its own. */
+interface Lanes<Step> {
+  readonly kind: "lanes";
+  readonly turns: LaneTurns;
+  readonly lanes: readonly (Pick<Lane<Step>, "stepOf" | "arraysOf"> & {
+    readonly items: readonly Item<Step>[];
+  })[];
+}
+
+/** Work of a step that may run beside other work of it. */
+export interface Lane<Step> {
+  /** Its sizes; undefined where the step does not have it. */
+  stepOf(step: Step): Step | undefined;
+  /** What kernels are told of its launches while these are timed. Default: what the step tells them. */
+  arraysOf?(step: Step): StepArrays | undefined;
+  /** Adds its launches and exchanges. */
+  build(): void;
+}
+
+/** Which of several lanes may exchange. */
+export interface LaneTurns {
+  /** All lanes begin. */
+  open(): void;
+  /** A lane has ended, and has failed where there is an error. */
+  leave(lane: number, failure?: { readonly error: unknown }): void;
+}
 
 /** What a rank brings to an exchange of which every rank gets all. */
 export interface Brings<Step> {
@@ -111,15 +142,30 @@ export class Plan<Step> {
    * step has the part, so what they read may change on the GPU only.
    */
   within(part: RepeatedPart<Step>, build: () => void): void {
+    this.#items.push({ kind: "part", part, items: this.#itemsOf(build) });
+  }
+
+  /**
+   * Adds work of which one part runs while another waits for an exchange: each lane is recorded up to
+   * its next exchange, then the others are. Where a step has one of them, that runs alone.
+   *
+   * @param turns The order in which lanes that are there together exchange.
+   */
+  sideBySide(lanes: readonly Lane<Step>[], turns: LaneTurns): void {
+    const built = lanes.map((lane) => ({ ...lane, items: this.#itemsOf(() => lane.build()) }));
+    this.#items.push({ kind: "lanes", turns, lanes: built });
+  }
+
+  #itemsOf(build: () => void): readonly Item<Step>[] {
     const outer = this.#items;
     const items: Item<Step>[] = [];
-    outer.push({ kind: "part", part, items });
     this.#items = items;
     try {
       build();
     } finally {
       this.#items = outer;
     }
+    return items;
   }
 
   /** Marks a tensor that tests and tools may look at when the plan gets here. */
@@ -128,11 +174,21 @@ export class Plan<Step> {
   }
 
   /** Records and submits one step. Resolves when everything is submitted, not when it has run. */
-  async run(step: Step, { onTap, recording }: RunOptions = {}): Promise<void> {
-    for (const [item, sizes] of itemsOf(this.#items, step)) {
-      if (item.kind === "launches") {
+  async run(step: Step, options: RunOptions = {}): Promise<void> {
+    await this.#run(this.#items, step, options);
+    this.recorder.submit();
+  }
+
+  async #run(items: readonly Item<Step>[], step: Step, options: LaneOptions): Promise<void> {
+    const { onTap, recording, arrays } = options;
+    for (const [item, sizes] of itemsOf(items, step)) {
+      if (item.kind === "lanes") await this.#runLanes(item, sizes, options);
+      else if (item.kind === "launches") {
         const { timer } = this.recorder;
-        if (timer !== undefined) timer.part = item.group;
+        if (timer !== undefined) {
+          timer.part = item.group;
+          if (arrays !== undefined) timer.step = arrays;
+        }
         if (item.varies || recording === undefined) item.record(sizes);
         else this.#replay(item, () => item.record(sizes), recording.parts);
       } else if (item.kind === "tap") onTap?.(item.name, item.tensor);
@@ -143,7 +199,33 @@ export class Plan<Step> {
         else await timer.exchange(item.name, () => item.run(sizes), broughtIn(item.brings, sizes));
       }
     }
-    this.recorder.submit();
+  }
+
+  async #runLanes(all: Lanes<Step>, step: Step, options: RunOptions): Promise<void> {
+    const { turns } = all;
+    const [first, ...others] = lanesOf(all, step);
+    if (others.length === 0) {
+      if (first !== undefined) await this.#run(first.items, first.step, options);
+      return;
+    }
+    let failure: { readonly error: unknown } | undefined;
+    const run = async ({ items, step: own, number, arrays }: RunLane<Step>) => {
+      try {
+        await this.#run(items, own, { ...options, arrays });
+        this.recorder.submit();
+        turns.leave(number);
+      } catch (error) {
+        failure ??= { error };
+        turns.leave(number, failure);
+      }
+    };
+    const { timer } = this.recorder;
+    const told = timer?.step;
+    turns.open();
+    // Nothing of this step goes on once it has failed.
+    await Promise.all([first!, ...others].map(run));
+    if (timer !== undefined) timer.step = told!;
+    if (failure !== undefined) throw failure.error;
   }
 
   #replay(item: object, record: () => void, parts: Recording["parts"]): void {
@@ -155,7 +237,7 @@ export class Plan<Step> {
   /** Launches that one step records, by group. Records and submits the step. */
   async countLaunches(step: Step): Promise<Map<string, number>> {
     const counts = new Map<string, number>();
-    for (const [item, sizes] of itemsOf(this.#items, step)) {
+    for (const [item, sizes] of inTurns(this.#items, step)) {
       if (item.kind === "exchange" && item.needed()) {
         this.recorder.submit();
         await item.run(sizes);
@@ -175,11 +257,44 @@ function broughtIn<Step>(brings: Brings<Step> | undefined, step: Step): Brought 
   return brings && { kind: brings.kind, bytes: brings.bytes(step) };
 }
 
+interface LaneOptions extends RunOptions {
+  readonly arrays?: StepArrays | undefined;
+}
+
+interface RunLane<Step> extends Pick<LaneOptions, "arrays"> {
+  readonly number: number;
+  readonly items: readonly Item<Step>[];
+  readonly step: Step;
+}
+
+/** The lanes that a step has. */
+function lanesOf<Step>({ lanes }: Pick<Lanes<Step>, "lanes">, step: Step): RunLane<Step>[] {
+  const found: RunLane<Step>[] = [];
+  for (const [number, lane] of lanes.entries()) {
+    const own = lane.stepOf(step);
+    if (own === undefined) continue;
+    const { items } = lane;
+    found.push({ number, items, step: own, arrays: lane.arraysOf?.(own) });
+  }
+  return found;
+}
+
+/** The same as `itemsOf`, lane after lane. */
+function* inTurns<Step>(
+  items: readonly Item<Step>[],
+  step: Step,
+): Generator<readonly [Exclude<Item<Step>, Lanes<Step> | Part<Step>>, Step]> {
+  for (const [item, sizes] of itemsOf(items, step)) {
+    if (item.kind !== "lanes") yield [item, sizes];
+    else for (const lane of lanesOf(item, sizes)) yield* inTurns(lane.items, lane.step);
+  }
+}
+
 /** The items that a step has, in order, each with the sizes that it has there. */
 function* itemsOf<Step>(
   items: readonly Item<Step>[],
   step: Step,
-): Generator<readonly [Exclude<Item<Step>, { readonly kind: "part" }>, Step]> {
+): Generator<readonly [Exclude<Item<Step>, Part<Step>>, Step]> {
   for (const item of items) {
     if (item.kind !== "part") {
       yield [item, step];

@@ -8,6 +8,8 @@
  * @module
  */
 
+import type { StepArrays } from "../gpu/launch_cost.ts";
+
 /** Which form of attention a sequence's rows run. */
 export type Phase = "prefill" | "decode" | "verify";
 
@@ -160,6 +162,22 @@ export interface Step {
   draft: DraftStep | undefined;
   /** What each attention group has; absent where there is one. */
   groups: readonly GroupSizes[] | undefined;
+  /** The two micro-batches that its layers compute side by side; absent where it is one. */
+  microBatches: MicroBatchSteps | undefined;
+  /** Of a micro-batch: where its rows are; absent of a whole step. */
+  place: MicroBatchPlace | undefined;
+}
+
+export type MicroBatchSteps = readonly [Step, Step];
+
+/** Which rows of a step a micro-batch has. */
+export interface MicroBatchPlace {
+  /** Number of its first row among those of the step. */
+  first: number;
+  /** Rows of the step. */
+  all: number;
+  /** What kernels are told of the launches for its rows, where these are timed. */
+  arrays: StepArrays | undefined;
 }
 
 /** A step without rows. */
@@ -176,6 +194,8 @@ export const EMPTY_STEP: Readonly<Step> = {
   onlyBest: false,
   draft: undefined,
   groups: undefined,
+  microBatches: undefined,
+  place: undefined,
 };
 
 export type StepRows = Pick<Step, "rows" | "decodeRows">;

@@ -27,6 +27,7 @@ import { mergeSpecs } from "../layers/weights/destinations.ts";
 import type { MatrixFormat } from "../layers/weights/matrix_format.ts";
 import { type VectorWeight, vectorWeight } from "../layers/weights/vector_weight.ts";
 import { attentionRanks, type Communicator } from "../parallel/communicator.ts";
+import { ExchangeTurns } from "../parallel/exchange_turns.ts";
 import { type DecoderForms, decoderForms, headLaunches } from "./decoder_launches.ts";
 import {
   bindBlocks,
@@ -34,16 +35,18 @@ import {
   createLayer,
   type DecoderLayer,
   type DecoderStack,
+  type LayerBlocks,
   layerSpecs,
 } from "./decoder_layer.ts";
-import { allocateRows, compileFinalNorm, type DecoderRows } from "./decoder_rows.ts";
+import { allocateRows, compileFinalNorm, type DecoderRows, type Pending } from "./decoder_rows.ts";
 import type { AttentionBlocks, DecoderShape } from "./decoder_shape.ts";
 import { bindDrafts } from "./drafts/bind_drafts.ts";
 import { DecoderDraft } from "./drafts/decoder_draft.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
 import { MtpModule } from "./drafts/mtp_module.ts";
+import { compileMicroBatches } from "./micro_batch_layers.ts";
 import type { BindDrafts, Model } from "./model.ts";
-import type { ModelOptions, PlanTensors } from "./model_options.ts";
+import type { Captures, ModelOptions, PlanTensors } from "./model_options.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
 
 export class Decoder implements Model {
@@ -152,19 +155,16 @@ export class Decoder implements Model {
     const shape = this.#shape;
     const forms = this.#forms;
     const stride = Math.ceil(shape.hiddenSize / 4) * 4;
-    const communicator = attentionRanks(this.#options.communicator);
+    const { turns, options } = this.#inTurns(tensors);
+    const communicator = attentionRanks(options.communicator);
     const meeting = { device, memory, communicator, maxRows, stride };
     const sums = communicator.size === 1 ? undefined : new RankSums(meeting);
     const own = { maxRows, stride, rounding: this.#rounding, forms };
     const rows = { ...allocateRows(memory, shape, own), sums };
     const bound = { shape, forms, rows, attention: this.#attention, tensors, layers: this.#layers };
-    const blocks = bindBlocks(plan, this.#options, bound);
+    const blocks = bindBlocks(plan, options, bound);
     this.#compileChoices(plan, tensors.inputs);
-    const pending = compileStack(plan, blocks, this.#stack, {
-      inputs: tensors.inputs,
-      group: (name) => plan.group(name),
-      beforeLayer: (index) => compileCapture(plan, rows, { ...tensors, ...shape, index }),
-    });
+    const pending = this.#compileStack(plan, blocks, { tensors, turns });
     plan.group("output head");
     // The blocks have read it for the last time.
     const normed = rows.normedRows.tensor;
@@ -185,6 +185,33 @@ export class Decoder implements Model {
     const { pageSize, contextLength: maxPositions } = this.#options;
     const choice = { target, vocabularySize: shape.vocabularySize, pageSize, maxPositions };
     return (tensors, network = this.#drafts) => bindDrafts(plan, network!, { ...choice, tensors });
+  }
+
+  /** Where steps are cut, the first micro-batch's end of the group of ranks. */
+  #inTurns({ microBatches }: PlanTensors) {
+    const options = this.#options;
+    if (microBatches === undefined) return { turns: undefined, options };
+    const turns = new ExchangeTurns(microBatches.length);
+    const communicator = turns.end(0, options.communicator);
+    return { turns, options: { ...options, communicator } };
+  }
+
+  #compileStack(
+    plan: Plan<Step>,
+    blocks: LayerBlocks,
+    given: { readonly tensors: PlanTensors; readonly turns: ExchangeTurns | undefined },
+  ): Pending {
+    const { inputs, captures, microBatches } = given.tensors;
+    const { hiddenSize } = this.#shape;
+    const capture = (rows: DecoderRows, kept: Captures | undefined, index: number) =>
+      compileCapture(plan, rows, { captures: kept, hiddenSize, index });
+    const at = { inputs, group: (name: string) => plan.group(name) };
+    if (given.turns === undefined || microBatches === undefined) {
+      const beforeLayer = (index: number) => capture(blocks.rows, captures, index);
+      return compileStack(plan, blocks, this.#stack, { ...at, beforeLayer });
+    }
+    const own = { ...at, captures, microBatches, turns: given.turns, capture };
+    return compileMicroBatches(plan, this.#options, blocks, this.#stack, own);
   }
 
   /** Keeps what a step's rows are, where steps may keep what these choose. */
@@ -240,7 +267,11 @@ export class Decoder implements Model {
 }
 
 function hitsOf(
-  { memory, keepsChoices = false }: Pick<ModelOptions, "memory" | "keepsChoices">,
+  {
+    memory,
+    keepsChoices = false,
+    twoBatchOverlap = false,
+  }: Pick<ModelOptions, "memory" | "keepsChoices" | "twoBatchOverlap">,
   { layers: count, experts }: DecoderShape,
 ): ExpertHits | undefined {
   if (experts === undefined) return undefined;
@@ -249,7 +280,8 @@ function hitsOf(
   );
   const { routed, perToken: chosen } = experts;
   const choices = keepsChoices ? new ExpertChoices(memory, { layers, chosen }) : undefined;
-  return new ExpertHits(memory, { layers, experts: routed }, choices);
+  const microBatches = twoBatchOverlap ? 2 : 1;
+  return new ExpertHits(memory, { layers, experts: routed, microBatches }, choices);
 }
 
 /** @param head With the rows of the whole vocabulary. */

@@ -240,30 +240,51 @@ export interface DecoderStack {
   readonly norm: VectorWeight;
 }
 
-/**
- * Adds the launches from tokens to what the last layer has made.
- *
- * @param at `inputs`: the rows that it is for; `tapped`: in front of the names of its taps; `group`:
- * names the parts, where they are told apart.
- */
+/** Which rows a stack is for, and what it is called. */
+export interface StackPlace {
+  readonly inputs: StepTensors;
+  /** In front of the names of its taps. */
+  readonly tapped?: string;
+  /** Names the parts, where they are told apart. */
+  readonly group?: (name: string) => void;
+  /** Called in front of each layer, whose rows are whole then. */
+  readonly beforeLayer?: (index: number) => void;
+}
+
+/** Adds the launches from tokens to what the last layer has made. */
 export function compileStack(
   plan: Plan<Step>,
   blocks: LayerBlocks,
-  { embedding, layers, norm }: DecoderStack,
-  at: {
-    readonly inputs: StepTensors;
-    readonly tapped?: string;
-    readonly group?: (name: string) => void;
-    /** Called in front of each layer, whose rows are whole then. */
-    readonly beforeLayer?: (index: number) => void;
-  },
+  stack: DecoderStack,
+  at: StackPlace,
+): Pending {
+  compileEmbedding(plan, blocks, stack, at);
+  return compileLayers(plan, blocks, stack, at);
+}
+
+/** Adds those from tokens to the rows of the first layer. */
+export function compileEmbedding(
+  plan: Plan<Step>,
+  blocks: Pick<LayerBlocks, "rows">,
+  stack: Pick<DecoderStack, "embedding">,
+  at: StackPlace,
+): void {
+  const { inputs, tapped = "", group } = at;
+  const { hidden, hiddenStride: stride } = blocks.rows;
+  group?.("embedding");
+  stack.embedding.compile(plan, { inputs, out: hidden, stride });
+  plan.tap(`${tapped}embedding`, hidden);
+}
+
+/** Adds those from there on. */
+export function compileLayers(
+  plan: Plan<Step>,
+  blocks: LayerBlocks,
+  { layers, norm }: DecoderStack,
+  at: StackPlace,
 ): Pending {
   const { shape, forms, rows } = blocks;
-  const { hidden, hiddenStride: stride } = rows;
   const { inputs, tapped = "", group, beforeLayer } = at;
-  group?.("embedding");
-  embedding.compile(plan, { inputs, out: hidden, stride });
-  plan.tap(`${tapped}embedding`, hidden);
   let pending: Pending | undefined;
   layers.forEach((layer, index) => {
     // That of the first layer is no layer's own: no block before it can have done its work.
@@ -271,7 +292,7 @@ export function compileStack(
     compileNorm(plan, shape, { rows, weight: layer.attentionNorm, pending, forms });
     beforeLayer?.(index);
     if (index === 0) group?.(`layer ${index}`);
-    if (index > 0) plan.tap(`${tapped}layer${index - 1}.out`, hidden);
+    if (index > 0) plan.tap(`${tapped}layer${index - 1}.out`, rows.hidden);
     const next = layers[index + 1]?.attentionNorm ?? norm;
     const name = `${tapped}layer${index}`;
     pending = compileLayer(plan, blocks, layer, { index, name, next, inputs });
@@ -306,7 +327,7 @@ function compileExperts(
   return { addend: undefined, isAdded };
 }
 
-function moeBinding(
+export function moeBinding(
   options: ModelOptions,
   shape: MoeShape,
   {

@@ -23,13 +23,15 @@ export interface AttentionBlocks {
 /**
  * Appends one layer's launches.
  *
- * @param inputs The rows that it is for. Default: those that the attention is bound with.
+ * @param inputs The rows that it is for, and `rows` where they are. Default: those that the attention is
+ * bound with.
  */
 export type AttendLayer = (
   plan: Plan<Step>,
   layer: number,
   residual: Residual | undefined,
   inputs?: StepTensors,
+  rows?: BlockRows,
 ) => AddsRows;
 
 /** Of the model, on all ranks together. */

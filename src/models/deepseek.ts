@@ -204,8 +204,10 @@ export function mlaBlocks(
         prefillCapacity,
         ...rows,
       };
-      return (plan, i, residual, own = inputs) =>
-        layers[i]!.compile(plan, { ...binding, inputs: own, residual, cache: cache.layers[i]! });
+      return (plan, i, residual, own = inputs, its = rows) => {
+        const given = { ...binding, ...its, inputs: own };
+        return layers[i]!.compile(plan, { ...given, residual, cache: cache.layers[i]! });
+      };
     },
   };
 }

@@ -182,8 +182,10 @@ export function gqaBlocks(
       const scratch = allocateGqaScratch(memory, shape, options);
       const cacheDtype = cache.shape.dtype;
       const binding = { scratch, inputs, ropeTable: table, cacheDtype, pageSize, ...rows };
-      return (plan, i, residual, own = inputs) =>
-        layers[i]!.compile(plan, { ...binding, inputs: own, residual, cache: cache.layers[i]! });
+      return (plan, i, residual, own = inputs, its = rows) => {
+        const given = { ...binding, ...its, inputs: own };
+        return layers[i]!.compile(plan, { ...given, residual, cache: cache.layers[i]! });
+      };
     },
   };
 }

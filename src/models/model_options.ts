@@ -7,6 +7,7 @@ import type { CacheDtype, KvCache } from "../cache/kv_cache.ts";
 import type { Tensor } from "../gpu/tensor.ts";
 import type { DraftTensors } from "../layers/draft_tensors.ts";
 import type { LayerContext } from "../layers/layer_context.ts";
+import type { MicroBatchTensors } from "../layers/micro_batches.ts";
 import type { StepTensors } from "../layers/step_tensors.ts";
 
 export interface ModelOptions extends LayerContext {
@@ -30,6 +31,8 @@ export interface ModelOptions extends LayerContext {
    */
   readonly headByGroup?: boolean;
   readonly wholeDense?: boolean;
+  /** Whether steps may be cut into micro-batches that compute side by side. Default false. */
+  readonly twoBatchOverlap?: boolean;
   /** Whether the checkpoint's multi-token-prediction module is there to draft. Default false. */
   readonly drafts?: boolean;
   /** Whether a model that reads images has what it reads them with. Default true. */
@@ -52,6 +55,8 @@ export interface PlanTensors extends LayerTensors {
   readonly logitsStride: number;
   /** Rows between layers that a draft network takes. */
   readonly captures?: Captures | undefined;
+  /** What layers read of both micro-batches; absent where no step is cut. */
+  readonly microBatches?: MicroBatchTensors | undefined;
 }
 
 /** Rows in front of some layers of a target, side by side. */

@@ -9,6 +9,13 @@ import { APART_VARIANTS } from "../support/exactness/apart_variants.ts";
 import { DRAFT_VARIANTS } from "../support/exactness/draft_variants.ts";
 import { GROUP_VARIANTS } from "../support/exactness/group_variants.ts";
 import { testExactness } from "../support/exactness/matrix.ts";
+import { OVERLAP_VARIANTS } from "../support/exactness/overlap_variants.ts";
 import { VARIANTS } from "../support/exactness/variants.ts";
 
-testExactness([...VARIANTS, ...GROUP_VARIANTS, ...DRAFT_VARIANTS, ...APART_VARIANTS]);
+testExactness([
+  ...VARIANTS,
+  ...GROUP_VARIANTS,
+  ...OVERLAP_VARIANTS,
+  ...DRAFT_VARIANTS,
+  ...APART_VARIANTS,
+]);

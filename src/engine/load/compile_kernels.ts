@@ -21,6 +21,7 @@ import type { CompiledPipeline } from "../../gpu/pipeline_cache.ts";
 import { Plan } from "../../gpu/plan.ts";
 import { Recorder } from "../../gpu/recorder.ts";
 import type { Step } from "../../layers/batch.ts";
+import { allocateMicroBatches } from "../../layers/micro_batches.ts";
 import { allocateStepTensors } from "../../layers/step_tensors.ts";
 import { stepTensorSizes } from "../step/batch_limits.ts";
 import { compileStep } from "../step/compile_step.ts";
@@ -62,9 +63,14 @@ export async function compileKernels(
       network: preparedDraft.create({ memory, layout }),
       cache: draftCache!,
     };
-    const inputs = allocateStepTensors(memory, stepTensorSizes(sizes, cache));
+    const inputSizes = stepTensorSizes(sizes, cache);
+    const inputs = allocateStepTensors(memory, inputSizes);
+    const microBatches = sizes.twoBatchOverlap
+      ? allocateMicroBatches(memory, inputs, inputSizes)
+      : undefined;
     const plan = new Plan<Step>(compiling);
-    const { sampler } = compileStep(plan, { ...sizes, memory, model, cache, draft, inputs });
+    const step = { ...sizes, memory, model, cache, draft, inputs, microBatches };
+    const { sampler } = compileStep(plan, step);
     sampler.destroy();
     model.vision?.compile(new Plan(compiling));
     compileUploads(prepared, { recorder: compiling, memory, layout });

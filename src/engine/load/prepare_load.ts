@@ -117,7 +117,7 @@ export async function prepareLoad(
   const memoryBudget = budgetModel(fitted, counted);
   const { sharesReads = false } = tuning.attention ?? attentionTuning(device.adapterInfo);
   const sizes = {
-    ...batchLimits(fitted, { memoryBudget, sharesReads, maxLogitRows: given.maxLogitRows }),
+    ...batchLimits(fitted, { memoryBudget, sharesReads, given }),
     maxTreeNodes,
     draftCut: draft?.cut,
   };
@@ -176,7 +176,22 @@ function modelOptionsOf(
     drafts: maxDrafts > 0 && opened === undefined,
     headByGroup: given.headByGroup ?? false,
     wholeDense: given.wholeDenseLayers ?? false,
+    twoBatchOverlap: overlapsBatches(given),
   };
+}
+
+/** @throws {UnsupportedError} where ranks have nothing to wait for, or wait for those of other groups. */
+function overlapsBatches({
+  twoBatchOverlap = false,
+  communicator = ONE_RANK,
+}: LoadOptions): boolean {
+  if (!twoBatchOverlap) return false;
+  const field = "twoBatchOverlap";
+  if (communicator.attention !== undefined) {
+    throw new UnsupportedError(field, "attention groups have batches of their own", { field });
+  }
+  if (communicator.size > 1) return true;
+  throw new UnsupportedError(field, "one rank exchanges nothing that it could wait for", { field });
 }
 
 /** How the experts of the model lie on its ranks. */
@@ -358,7 +373,7 @@ function batchLimits(
     readonly memoryBudget: MemoryBudget;
     /** Whether the adapter shares reads of attention wherever it can. */
     readonly sharesReads: boolean;
-    readonly maxLogitRows: number | undefined;
+    readonly given: Pick<LoadOptions, "maxLogitRows" | "twoBatchOverlap">;
   },
 ): BatchLimits {
   const { maxRows, pageSize, maxRunningRequests: maxSequences } = options;
@@ -370,13 +385,14 @@ function batchLimits(
     contextLength: Math.min(options.contextLength, cacheTokens),
     maxRows,
     maxLogitRows:
-      decided.maxLogitRows ??
+      decided.given.maxLogitRows ??
       logitRowCount(shape.vocabularySize, { maxSampledRows, maxRows, maxTensorBytes }),
     maxSampledRows,
     maxSequences,
     maxDrafts,
     tree: options.tree,
     prefillCapacity,
+    twoBatchOverlap: decided.given.twoBatchOverlap,
     // Drafts are rows of their sequence's newest token: they pay for a pipeline of their own.
     sharesReads: oneForm || decided.sharesReads || Math.max(options.maxDrafts, maxDrafts) > 0,
   };

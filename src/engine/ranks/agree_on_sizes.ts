@@ -18,6 +18,7 @@ export function agreeOnSizes(
     numericClass = "auto",
     headByGroup = false,
     wholeDenseLayers = false,
+    twoBatchOverlap = false,
   }: LoadOptions,
 ): Promise<void> {
   return agree(communicator, "what they load", {
@@ -36,6 +37,7 @@ export function agreeOnSizes(
     oneForm,
     headByGroup,
     wholeDenseLayers,
+    twoBatchOverlap,
     maxDrafts: sizes.maxDrafts,
     draftTree: JSON.stringify(sizes.tree ?? {}),
     draftWeightBytes: draft?.weightBytes ?? 0,

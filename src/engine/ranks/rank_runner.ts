@@ -29,6 +29,10 @@ export class RankRunner implements StepRunner {
     return this.#ranks[0]!.recorder;
   }
 
+  get overlappedSteps(): number | undefined {
+    return this.#ranks[0]!.overlappedSteps;
+  }
+
   get maxScoredRows(): number {
     return this.#ranks[0]!.maxScoredRows;
   }

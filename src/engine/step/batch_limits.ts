@@ -32,6 +32,8 @@ export interface BatchLimits {
   readonly tree?: DraftTreeSizes | undefined;
   /** How the attention of a model that drafts is cut. Default: as the target's. */
   readonly draftCut?: AttentionCut | undefined;
+  /** Whether steps are cut into two micro-batches where they can be. Default false. */
+  readonly twoBatchOverlap?: boolean | undefined;
 }
 
 export function stepTensorSizes(

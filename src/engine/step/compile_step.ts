@@ -11,6 +11,7 @@ import type { Plan } from "../../gpu/plan.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import type { Step } from "../../layers/batch.ts";
 import { allocateDraftTensors, type DraftTensors } from "../../layers/draft_tensors.ts";
+import type { MicroBatchTensors } from "../../layers/micro_batches.ts";
 import type { StepTensors } from "../../layers/step_tensors.ts";
 import type { DraftNetwork } from "../../models/drafts/draft_network.ts";
 import type { Model } from "../../models/model.ts";
@@ -44,10 +45,13 @@ export function compileStep(
     /** A model that drafts, in place of the model's own module, and its cache. */
     readonly draft?: StepDraftModel | undefined;
     readonly inputs: StepTensors;
+    /** Of steps that are cut in two; absent where none is. */
+    readonly microBatches?: MicroBatchTensors | undefined;
     readonly thresholds?: AcceptThresholds | undefined;
   },
 ): CompiledStep {
   const { memory, model, cache, inputs, shape, maxRows, maxLogitRows, maxSequences } = options;
+  const { microBatches } = options;
   const { vocabularySize } = shape;
   const { logitRows, rows } = inputs;
   const { thresholds } = options;
@@ -70,7 +74,8 @@ export function compileStep(
     compileContinuation(plan, { inputs, drafts, sampler, pageSize: options.pageSize });
   }
   const captures = draft && allocateCaptures(options, draft.network);
-  const bindDrafts = model.compile(plan, { inputs, cache, logits, logitsStride, captures });
+  const written = { inputs, cache, logits, logitsStride, captures, microBatches };
+  const bindDrafts = model.compile(plan, written);
   const { maxPages } = stepTensorSizes(options, cache);
   const padding = { slot: cache.slots, page: maxSequences * maxPages };
   const { draftItems: items = inputs.items } = inputs;

@@ -43,19 +43,23 @@ export class ExpertCounter {
     this.#before = new Uint32Array(hits.layers.length * hits.experts);
     plan.addVarying(() => {
       if (!this.#isCounted) return;
-      this.#readback ??= new Readback(this.#device, hits.tensor.size, MOST_IN_FLIGHT);
-      this.#read = this.#readback.record(plan.recorder, hits.tensor, hits.tensor.size);
+      this.#readback ??= new Readback(this.#device, hits.all.size, MOST_IN_FLIGHT);
+      this.#read = this.#readback.record(plan.recorder, hits.all, hits.all.size);
     });
     plan.addVarying((step) => {
       if (this.#isCounted) this.#keep(plan, step.rows);
     });
   }
 
-  /** Begins a step of so many rows, without padding; undefined where it is not counted. */
-  begin(rows: number | undefined): void {
+  /**
+   * Begins a step of so many rows, without padding; undefined where it is not counted.
+   *
+   * @param cut The first row of its second micro-batch. Default: there is none.
+   */
+  begin(rows: number | undefined, cut?: number): void {
     this.#isCounted = rows !== undefined;
     this.#rows = rows ?? 0;
-    this.#hits.count(this.#rows);
+    this.#hits.count(this.#rows, cut);
     const { choices } = this.#hits;
     if (choices !== undefined) choices.isKept = this.#isCounted;
   }
@@ -66,13 +70,22 @@ export class ExpertCounter {
     const read = this.#read!;
     const chosen = this.#readChoices?.();
     const counted = Promise.all([read(), chosen, this.#reading]).then(([all, choices]) => {
-      const now = new Uint32Array(all, 4, this.#before.length);
+      const now = this.#sumOf(new Uint32Array(all));
       const counts = now.map((count, i) => count - this.#before[i]!);
       this.#before = now;
       return { layers: this.#hits.layers, counts, choices };
     });
     this.#reading = counted.catch(() => {});
     return counted;
+  }
+
+  /** Of all micro-batches. */
+  #sumOf(words: Uint32Array): Uint32Array {
+    const { tensors, stride } = this.#hits;
+    const [first = new Uint32Array(), ...others] = tensors.map((_, one) =>
+      words.subarray(one * stride + 1, one * stride + 1 + this.#before.length),
+    );
+    return first.map((count, i) => others.reduce((sum, other) => sum + other[i]!, count));
   }
 
   /** @param filled Rows of the step, those of padding too. */

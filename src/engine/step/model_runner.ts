@@ -6,12 +6,13 @@
 import type { KvCache } from "../../cache/kv_cache.ts";
 import { KernelError } from "../../errors.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
-import { Plan, Recording } from "../../gpu/plan.ts";
+import { Plan, type Recording } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Tensor } from "../../gpu/tensor.ts";
 import { type Batch, EMPTY_STEP, type Step } from "../../layers/batch.ts";
 import { isTree, longestOf } from "../../layers/draft_tree.ts";
+import { MicroBatches } from "../../layers/micro_batches.ts";
 import { groupedRanks, SizesExchange, sumOfGroups } from "../../layers/ranks/group_sizes.ts";
 import { StepInputs } from "../../layers/step_tensors.ts";
 import type { Model } from "../../models/model.ts";
@@ -24,6 +25,7 @@ import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep, type StepDraftModel } from "./compile_step.ts";
 import { ExpertCounter } from "./expert_counter.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
+import { StepRecordings } from "./step_recordings.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "./step_runner.ts";
 
 export interface ModelRunnerOptions extends BatchLimits {
@@ -42,13 +44,18 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly thresholds?: AcceptThresholds | undefined;
 }
 
-/** What else than its rows decides the launches of a step that is kept. */
-type KeptStep = Pick<Step, "decodeSplits" | "decodeGroups" | "logitRows" | "onlyBest" | "draft">;
-
 /** A size of decode steps whose launches are kept. */
 interface Bucket {
   readonly rows: number;
   readonly sequences: number;
+}
+
+interface PrepareOptions {
+  readonly request: DraftRequest | undefined;
+  /** Whether somebody looks at all logits. */
+  readonly seesAll: boolean;
+  /** Whether somebody looks at tensors on the way. */
+  readonly isTapped?: boolean;
 }
 
 /** Rows for each that a batch has, up to which it pays to fill up a step of sequences with several. */
@@ -65,6 +72,8 @@ export class ModelRunner implements StepRunner {
   /** `[maxSequences, logitsStride]` f32 of the first drafts; absent where the model does not draft. */
   readonly draftLogits: Tensor | undefined;
   readonly #inputs: StepInputs;
+  /** Absent where no step is cut. */
+  readonly #microBatches: MicroBatches | undefined;
   readonly #sampler: Sampler;
   readonly #drafts: StepDrafts | undefined;
   readonly #model: Model;
@@ -79,8 +88,7 @@ export class ModelRunner implements StepRunner {
   readonly #findsBest: boolean;
   readonly #buckets: readonly number[];
   readonly #limits: BatchLimits;
-  /** By the counts of a step: the launches kept for it, with what else they are for. */
-  readonly #recordings = new Map<number, { readonly step: KeptStep; recording: Recording }>();
+  readonly #recordings: StepRecordings;
   readonly #step: Step = { ...EMPTY_STEP };
   /** Where attention groups tell each other what they bring; absent where there is one. */
   readonly #sizes: SizesExchange | undefined;
@@ -95,6 +103,7 @@ export class ModelRunner implements StepRunner {
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSampledRows;
     this.#limits = options;
+    this.#recordings = new StepRecordings(options);
     this.plan = new Plan<Step>(recorder);
     this.#splitLength = shape.splitLength;
     this.#oneForm = options.oneForm;
@@ -107,7 +116,11 @@ export class ModelRunner implements StepRunner {
     this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
     this.#step.passes = this.#inputs.prefill.passes;
     const { tensors } = this.#inputs;
-    const compiled = compileStep(this.plan, { ...options, inputs: tensors });
+    this.#microBatches = options.twoBatchOverlap
+      ? new MicroBatches(recorder.device, memory, { ...inputSizes, step: tensors })
+      : undefined;
+    const microBatches = this.#microBatches?.tensors;
+    const compiled = compileStep(this.plan, { ...options, inputs: tensors, microBatches });
     this.logits = compiled.logits;
     this.logitsStride = compiled.logitsStride;
     this.#sampler = compiled.sampler;
@@ -152,6 +165,10 @@ export class ModelRunner implements StepRunner {
     }
   }
 
+  get overlappedSteps(): number | undefined {
+    return this.#microBatches?.cutSteps;
+  }
+
   /** Computes one step: `submit`, and the wait for its ids. */
   async run(
     batch: Batch,
@@ -183,12 +200,13 @@ export class ModelRunner implements StepRunner {
       const fitting = this.makeRoom({ sampled: sampling, scored });
       const rows = fitting instanceof Promise ? await fitting : fitting;
       const seesAll = keepsLogits || options.onTap !== undefined;
-      const recording = this.#prepare(batch, rows, { request, seesAll });
+      const isTapped = options.onTap !== undefined;
+      const recording = this.#prepare(batch, rows, { request, seesAll, isTapped });
       this.#step.groups = await this.#sizes?.meet(this.#step);
       const { groups } = this.#step;
       // Every rank chooses the experts of the rows of all groups.
       const choosing = groups === undefined ? batch.sources.length : sumOfGroups(groups, "rows");
-      this.#experts?.begin(onExperts && choosing);
+      this.#experts?.begin(onExperts && choosing, this.#step.microBatches?.[1].place?.first);
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
       throw this.#leaveStep(error);
@@ -256,7 +274,7 @@ export class ModelRunner implements StepRunner {
   #prepare(
     given: Batch,
     logitRows: LogitRows,
-    { request, seesAll }: { readonly request: DraftRequest | undefined; readonly seesAll: boolean },
+    { request, seesAll, isTapped = false }: PrepareOptions,
   ): Recording | undefined {
     const step = this.#step;
     const batch = this.#oneForm ? asGenerated(given) : given;
@@ -292,7 +310,10 @@ export class ModelRunner implements StepRunner {
       findsBest: !seesAll && this.#findsBest,
       passes: this.#inputs.draftPrefill?.passes,
     });
-    return bucket === undefined ? undefined : this.#recordingFor(step);
+    // A tensor is looked at once.
+    const cutting = { padding, isCut: !isTapped, timed: timer && this.#inputs.arrays(step) };
+    this.#microBatches?.write(batch, step, cutting);
+    return bucket === undefined ? undefined : this.#recordings.of(step);
   }
 
   /** @throws {KernelError} when the step has more rows than its tensors. */
@@ -332,44 +353,12 @@ export class ModelRunner implements StepRunner {
     return fits && isWorth ? { rows: filled, sequences: size } : undefined;
   }
 
-  /** The launches kept for a step of these sizes. */
-  #recordingFor(step: Step): Recording {
-    const { rows, decodesOne, hasTrees, decodeSplits, decodeGroups, logitRows } = step;
-    const { onlyBest, draft } = step;
-    const { maxDrafts, maxSequences } = this.#limits;
-    // One number for all of these, each below what the next is multiplied by.
-    const { sequences, steps } = draft ?? { sequences: 0, steps: maxDrafts + 1 };
-    const form = decodesOne ? 0 : 1 + Number(hasTrees);
-    const forms = (rows * 3 + form) * (maxDrafts + 2) + steps;
-    const key = forms * (maxSequences + 1) + sequences;
-    const known = this.#recordings.get(key);
-    if (known !== undefined && isKeptFor(known.step, step)) return known.recording;
-    const recording = new Recording();
-    const kept = { decodeSplits, decodeGroups, logitRows, onlyBest, draft };
-    this.#recordings.set(key, { step: kept, recording });
-    return recording;
-  }
-
   destroy(): void {
     this.#readback.destroy();
     this.#experts?.destroy();
     this.#sampler.destroy();
     this.recorder.destroy();
   }
-}
-
-function isKeptFor(kept: KeptStep, step: Step): boolean {
-  return (
-    kept.decodeSplits === step.decodeSplits &&
-    kept.decodeGroups === step.decodeGroups &&
-    kept.logitRows === step.logitRows &&
-    kept.onlyBest === step.onlyBest &&
-    kept.draft?.splits === step.draft?.splits &&
-    kept.draft?.cut?.decodeSplits === step.draft?.cut?.decodeSplits &&
-    kept.draft?.firstId === step.draft?.firstId &&
-    kept.draft?.draws === step.draft?.draws &&
-    kept.draft?.onlyBest === step.draft?.onlyBest
-  );
 }
 
 /** The same rows, none of them a prompt's. */

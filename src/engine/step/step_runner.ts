@@ -76,6 +76,8 @@ export interface StepRunner {
    * cannot. When it fails no step can be computed any more.
    */
   moveExperts?(layer: number, after: readonly number[]): Promise<void>;
+  /** Steps that were cut into two micro-batches; absent where none may be. */
+  readonly overlappedSteps?: number | undefined;
   /** Records the launches that profiles show: of several ranks, the first one's. */
   readonly recorder: Recorder;
   /** Prompt rows that one step may score beside a sampled row of every sequence. */

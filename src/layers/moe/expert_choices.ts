@@ -78,10 +78,12 @@ export class ExpertChoices {
   /** Adds what keeps the choices of a layer. */
   compileLayer(plan: Plan<Step>, layer: number, experts: Tensor): void {
     const place = this.layers.indexOf(layer);
-    plan.addVarying(({ rows }) => {
+    plan.addVarying(({ rows, place: at }) => {
       if (!this.isKept || rows === 0) return;
-      const size = rows * this.#perRow * WORD_BYTES;
-      plan.recorder.copy(experts, this.#from(this.#headBytes(rows) + place * size), size);
+      const rowBytes = this.#perRow * WORD_BYTES;
+      const { first, all } = at ?? { first: 0, all: rows };
+      const to = this.#headBytes(all) + (place * all + first) * rowBytes;
+      plan.recorder.copy(experts, this.#from(to), rows * rowBytes);
     });
   }
 

@@ -42,6 +42,8 @@ export interface MoeBinding extends Omit<BlockRows, "output"> {
   readonly scratch: MoeScratch;
   /** Where slots meet those of other ranks; absent on one rank. */
   readonly exchange?: SlotExchange | undefined;
+  /** Which of a step's micro-batches it is for. Default: the first, or all rows. */
+  readonly microBatch?: 0 | 1;
 }
 
 /** What the launches of a layer's experts are bound with beside a step's tensors. */

@@ -191,7 +191,8 @@ export class Moe {
   }
 
   /** @param grids Of launches over tiles; without them pairs are never sorted. */
-  #bindRouting(recorder: Recorder, { scratch }: MoeBinding, grids?: TileGrids): Routing {
+  #bindRouting(recorder: Recorder, binding: MoeBinding, grids?: TileGrids): Routing {
+    const { scratch, microBatch = 0 } = binding;
     const { perToken } = this.#parts.shape;
     const { slots } = this;
     const { sortedPairs, tiles } = scratch;
@@ -204,7 +205,7 @@ export class Moe {
         stride: scratch.logitsStride,
         bias: this.#bias?.tensor,
         placement: this.#placement,
-        hits: this.#hits.tensor,
+        hits: this.#hits.tensors[microBatch]!,
         firstHit: this.#hits.first,
         chosen: scratch.experts,
         weights: scratch.weights,

@@ -21,6 +21,7 @@ import {
   EXPERT_RECORD_OPTIONS,
 } from "../ranks/expert_options.ts";
 import { GROUP_OPTIONS } from "../ranks/group_options.ts";
+import { OVERLAP_OPTIONS } from "../ranks/overlap_options.ts";
 import { REPLICA_OPTIONS } from "../replicas/replica_options.ts";
 import { ACCESS_OPTIONS } from "./access_options.ts";
 import { ATTENTION_OPTIONS } from "./attention_options.ts";
@@ -226,6 +227,7 @@ export const ENGINE_OPTIONS = {
   ...IMAGE_OPTIONS,
   ...SPECULATION_OPTIONS,
   ...DEVICE_OPTIONS,
+  ...OVERLAP_OPTIONS,
   ...EXPERT_OPTIONS,
   ...EXPERT_METRIC_OPTIONS,
   randomSeed: {
@@ -343,6 +345,7 @@ export const COMPILE_OPTIONS = {
   enableTorchCompile: ENGINE_OPTIONS.enableTorchCompile,
   help: HELP,
   ...RESERVED_GROUP_OPTIONS,
+  ...OVERLAP_OPTIONS,
   ...EXPERT_OPTIONS,
   tpSize: {
     ...ENGINE_OPTIONS.tpSize,

@@ -18,6 +18,7 @@ import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
 import { attentionGroups, requireUsableGroups } from "./attention_group_options.ts";
+import { requireOverlap } from "./overlap_options.ts";
 import { asksForNodes, rankPlace, requireOfProcesses, roleOptionsOf } from "./rank_place.ts";
 
 /**
@@ -33,6 +34,7 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
   requireUsableReplicas(options, outer !== undefined);
   requireUsableGroups(options, place !== undefined || outer !== undefined);
+  requireOverlap(options);
   if (place === undefined && outer === undefined) return serveHere(options, context);
   const log = new Logger({
     stderr: context.stderr,

@@ -24,6 +24,7 @@ import {
 import { speculationOf, speculativeKey } from "../options/speculation_options.ts";
 import { allToAllSentence } from "../ranks/all_to_all_options.ts";
 import { expertOptions, expertWarnings } from "../ranks/expert_options.ts";
+import { overlapSentence, requireOverlap } from "../ranks/overlap_options.ts";
 import { workerGrammarService } from "../worker_grammar_service.ts";
 import { workerImageService } from "../worker_image_service.ts";
 import { workerTextService } from "../worker_text_service.ts";
@@ -54,8 +55,9 @@ export async function chooseForModel(
   const { sentences, chunkedPrefix, ...backends } = chooseAttention(options);
   report.attention(sentences);
   report.warnings(expertWarnings(options));
-  const sentence = allToAllSentence(options);
-  if (sentence !== undefined) report.sizes([sentence]);
+  requireOverlap(options);
+  const told = [allToAllSentence(options), overlapSentence(options)];
+  report.sizes(told.filter((sentence) => sentence !== undefined));
   return { cacheDtype, tunedKernels: tuned, chunkedPrefix, backends };
 }
 
@@ -100,6 +102,7 @@ export async function modelOptions(
     quantization: options.quantization,
     experts: await expertOptions(options),
     wholeDenseLayers: options.moeDenseTpSize === 1,
+    twoBatchOverlap: options.twoBatchOverlap,
     numericClass: options.numericClass,
     matrixKernels,
     cacheDtype,

@@ -16,6 +16,7 @@ export function joinedStatus(replicas: readonly EngineStatus[]): EngineStatus {
   const places = (name: Figure) => sum(there.map((one) => one[name]));
   const queues = there.map(({ maxQueuedRequests }) => maxQueuedRequests);
   const restarts = replicas.flatMap((one) => one.restarts ?? []);
+  const overlapped = replicas.flatMap((one) => one.overlappedSteps ?? []);
   const working = living.filter(({ recovering }) => !recovering);
   return {
     healthy: living.length > 0,
@@ -41,6 +42,7 @@ export function joinedStatus(replicas: readonly EngineStatus[]): EngineStatus {
     batchInvariant: replicas.every(({ batchInvariant }) => batchInvariant),
     numericClasses: first!.numericClasses,
     ...(restarts.length > 0 && { restarts: sum(restarts) }),
+    ...(overlapped.length > 0 && { overlappedSteps: sum(overlapped) }),
     ...joinedSpeculation(replicas.flatMap(({ speculation }) => speculation ?? [])),
     ...joinedStore(replicas.flatMap(({ prefixStore }) => prefixStore ?? [])),
     replicas,

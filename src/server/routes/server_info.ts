@@ -74,6 +74,9 @@ function wireState(status: EngineStatus, { rate }: ServerContext, replica?: numb
     num_retractions: status.retractions,
     num_recoveries: status.recoveries,
     ...(status.restarts !== undefined && { num_restarts: status.restarts }),
+    ...(status.overlappedSteps !== undefined && {
+      num_overlapped_steps: status.overlappedSteps,
+    }),
     last_gen_throughput: rate.tokensPerSecond(replica),
     ...(speculation &&
       speculation.verifySteps > 0 && { avg_spec_accept_length: acceptLength(speculation) }),

@@ -44,6 +44,7 @@ describe("options with an effect", () => {
     [["--enable-dp-attention"], { enableDpAttention: true }],
     [["--enable-dp-lm-head"], { enableDpLmHead: true }],
     [["--moe-dense-tp-size", "1"], { moeDenseTpSize: 1 }],
+    [["--enable-two-batch-overlap"], { twoBatchOverlap: true }],
     [["--load-balance-method", "minimum_tokens"], { loadBalanceMethod: "minimum_tokens" }],
     [["--ep-dispatch-algorithm", "dynamic"], { epDispatchAlgorithm: "dynamic" }],
     [["--eplb-algorithm", "deepseek"], { eplbAlgorithm: "deepseek" }],

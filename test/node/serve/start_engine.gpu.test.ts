@@ -103,6 +103,7 @@ const ROWS: Readonly<Record<Exclude<keyof typeof ENGINE_OPTIONS, Elsewhere>, Row
   speculativeAdaptive: { args: ["--speculative-adaptive", "off"] },
   tpSize: { args: ["--tp", "2"] },
   epSize: { args: ["--ep-size", "2"] },
+  twoBatchOverlap: { args: ["--enable-two-batch-overlap"], beside: ["--tp", "2"] },
   moeDenseTpSize: { args: ["--moe-dense-tp-size", "1"] },
   epNumRedundantExperts: { args: ["--ep-num-redundant-experts", "2"] },
   initExpertLocation: { args: ["--init-expert-location", '{"logical_count": [[1]]}'] },

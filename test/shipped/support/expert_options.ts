@@ -17,6 +17,18 @@ export function expertTests(
   };
   return {
     moeDenseTpSize: () => echoed("moe_dense_tp_size", 1),
+    twoBatchOverlap: async () => {
+      await echoed("enable_two_batch_overlap", true);
+      const sampling_params = { temperature: 0, max_new_tokens: 8, ignore_eos: true };
+      const prompts = { input_ids: [Array(9).fill(9), Array(7).fill(8)], sampling_params };
+      expect((await second().post("/generate", prompts)).status).toBe(200);
+      const info = await (await second().get("/get_server_info")).json();
+      const { internal_states: states } = info as {
+        readonly internal_states: readonly { readonly num_overlapped_steps: number }[];
+      };
+      expect(states[0]!.num_overlapped_steps).toBeGreaterThan(0);
+      await second().sees(/Two-batch overlap: steps with several sequences are cut in two/);
+    },
     epSize: () => echoed("ep_size", 2),
     epNumRedundantExperts: () => echoed("ep_num_redundant_experts", 4),
     initExpertLocation: () => refusedAtStart("--init-expert-location", "[1]"),

@@ -68,6 +68,7 @@ export function secondArguments(): readonly string[] {
     ["--disaggregation-waiting-timeout", "8", "--disaggregation-heartbeat-interval", "9"],
     ["--num-reserved-decode-tokens", "10", "--disaggregation-key", "GROUP"],
     ["--ep-size", "2", "--ep-num-redundant-experts", "4", "--ep-dispatch-algorithm", "dynamic"],
+    ["--enable-two-batch-overlap"],
     ["--moe-a2a-backend", "deepep", "--deepep-mode", "normal", "--deepep-config", "{}"],
     ["--init-expert-location", location, "--eplb-algorithm", "deepseek_hierarchical"],
     ["--expert-distribution-recorder-mode", "stat"],

@@ -135,6 +135,8 @@ export interface Outcome {
   readonly ranks: number;
   /** Of each step whether its rows entered the cache of a draft module. */
   readonly entering: readonly boolean[];
+  /** Of each step that was cut into two micro-batches, the rows of these. */
+  readonly cut: readonly (readonly number[])[];
   /** Of engines that share requests, once all are answered: what is left of rooms and pages. */
   readonly left: readonly number[];
   /** Replicas that have answered. */
@@ -273,7 +275,7 @@ export class Exactness {
     if (readsFirst && (requests > 0 || !twice)) await this.#readImages(engine);
     const saves = vi.spyOn(PageCodec.prototype, "readPages");
     const restores = vi.spyOn(PageCodec.prototype, "writePages");
-    const { keptRows, entering, plans } = watchPlans();
+    const { keptRows, entering, cut, plans } = watchPlans();
     const answers: Record<string, Answer[]> = {};
     const cachedTokens: Record<string, number> = {};
     const answeredBy = new Set<number | undefined>();
@@ -310,7 +312,7 @@ export class Exactness {
       ]);
     }
     const ranks = plans.size;
-    const made = { watch, retractions, keptRows, entering, ranks, left, answeredBy };
+    const made = { watch, retractions, keptRows, entering, cut, ranks, left, answeredBy };
     return { answers, cachedTokens, ...made, ...moves };
   }
 }
@@ -345,6 +347,7 @@ function draftFrom(texts: readonly (readonly number[])[], { vocabularySize }: Ex
 function watchPlans() {
   const keptRows: number[] = [];
   const entering: boolean[] = [];
+  const cut: number[][] = [];
   const plans = { size: 0 };
   // The mock outlives the engine, which its plans would hold.
   const known = new WeakSet<Plan<Step>>();
@@ -354,9 +357,11 @@ function watchPlans() {
     known.add(this);
     if (options?.recording !== undefined) keptRows.push((step as Step).rows);
     entering.push((step as Step).draft !== undefined);
+    const { microBatches } = step as Step;
+    if (microBatches !== undefined) cut.push(microBatches.map(({ rows }) => rows));
     return run.call(this, step as Step, options);
   });
-  return { keptRows, entering, plans };
+  return { keptRows, entering, cut, plans };
 }
 
 async function ask(
