@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { layoutOf } from "../../src/node/simulate/simulate_command.ts";
+import { layoutOf, measuredOptions } from "../../src/node/simulate/simulate_command.ts";
 import { H200, profileJson } from "../../src/simulate/adapter_profile.ts";
 import type { SimulationReport } from "../../src/simulate/simulate.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { startCommand } from "../support/package/run_command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "wisp-simulate-"));
@@ -51,6 +52,9 @@ test("each option of speed changes what it is about", async () => {
   const before = usual.decode[0]!.parts;
   expect((await parts("--link", "1Gbit")).link).toBeGreaterThan(before.link);
   expect((await parts("--link-latency", "100")).link).toBeGreaterThan(before.link);
+  const slowSums = JSON.stringify({ bandwidth: "400Gbit", sum: { latency: 1000 } });
+  // Two or three exchanges of a layer are of sums.
+  expect((await parts("--link", slowSums)).link).toBeGreaterThan(before.link + 5e-3);
   expect((await parts("--bandwidth", "10GB/s")).weights).toBeGreaterThan(before.weights);
   expect((await parts("--flops", "0.01")).arithmetic).toBeGreaterThan(before.arithmetic);
   expect((await parts("--ranks-per-adapter", "2")).launches).toBeCloseTo(2 * before.launches);
@@ -85,6 +89,14 @@ test("goes by a profile of a file", async () => {
   expect([both.code, both.stderr]).toEqual([2, expect.stringContaining("--profile together with")]);
 });
 
+test("measures the model as it is to be predicted", async () => {
+  const options = { quantization: "int8", kvCacheDtype: "fp8_e4m3" } as const;
+  expect(await measuredOptions(options, folderSource(EMBEDDED_MODEL))).toEqual({
+    quantization: "int8",
+    cacheDtype: "fp8_e4m3",
+  });
+});
+
 test("devices are those of the layout", () => {
   const layout = (options: Partial<Parameters<typeof layoutOf>[0]>) =>
     layoutOf({ devices: undefined, tpSize: undefined, dpSize: 1, prefillReplicas: 0, ...options });
@@ -99,6 +111,8 @@ test("devices are those of the layout", () => {
 test.each([
   [["model"], 2, 'Cannot use argument "model"'],
   [["--link", "fast"], 2, "Cannot use option --link fast: write a number and Gbit"],
+  [["--link", '{"bandwith": "1Gbit"}'], 2, 'with this JSON: it has "bandwith", not bandwidth'],
+  [["--measure", "x.json", "--weight-type", "bf16"], 2, "--measure together with --weight-type"],
   [["--bandwidth", "3"], 2, "Cannot use option --bandwidth 3: write a number and Gbit"],
   [["--batches", "0"], 2, "Cannot use option --batches 0"],
   [["--model", "some/model"], 1, "some/model"],

@@ -127,6 +127,8 @@ interface Variant {
 const isCached = (one: EngineAnswers["figures"]) => expect(one.cachedTokens).toBeGreaterThan(0);
 const isDrafted = (one: EngineAnswers["figures"]) => expect(one.acceptedDrafts).toBeGreaterThan(0);
 const isMoved = (one: EngineAnswers["figures"]) => expect(one.movedExperts).toBeGreaterThan(0);
+const isOverlapped = (one: EngineAnswers["figures"]) =>
+  expect(one.overlappedSteps).toBeGreaterThan(0);
 const isRetracted = (one: EngineAnswers["figures"]) => expect(one.retractions).toBeGreaterThan(0);
 
 const VARIANTS: readonly Variant[] = [
@@ -145,6 +147,29 @@ const VARIANTS: readonly Variant[] = [
       expect(one.recoveries).toBe(2);
     },
     isShort: true,
+  },
+  {
+    name: "two batches overlap, drafts, devices lost, experts that move",
+    options: { ...DRAFTS, twoBatchOverlap: true, mixedChunks: true, experts: MOVING },
+    losses: [
+      { rank: 1, order: 7 },
+      { rank: 0, order: 15 },
+    ],
+    proof: (one) => {
+      isDrafted(one);
+      isMoved(one);
+      isOverlapped(one);
+      expect(one.recoveries).toBe(2);
+    },
+    isShort: true,
+  },
+  {
+    name: "two batches overlap, retracted to host memory",
+    options: { ...CROWDED, twoBatchOverlap: true, retractionMemory: 2 ** 24 },
+    proof: (one) => {
+      isRetracted(one);
+      isOverlapped(one);
+    },
   },
   { name: "drafts of the module", options: DRAFTS, proof: isDrafted },
   {

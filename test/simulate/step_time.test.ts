@@ -1,7 +1,7 @@
 /** How long steps take, term by term, worked out by hand. */
 import { expect, test } from "vitest";
 import { type AdapterProfile, H200 } from "../../src/simulate/adapter_profile.ts";
-import { exchangeSeconds, parseRate } from "../../src/simulate/link.ts";
+import { exchangeSeconds, parseLink, parseRate } from "../../src/simulate/link.ts";
 import { stepTime } from "../../src/simulate/step_time.ts";
 import type { StepWork } from "../../src/simulate/step_work.ts";
 
@@ -92,4 +92,37 @@ test("rates are bits or bytes a second", () => {
   expect(["400", "Gbit", "-1Gbit", "0Gbit", "400 Gbit", "1TB/s"].map(parseRate)).toEqual(
     Array(6).fill(undefined),
   );
+});
+
+test("a link is a rate, or speeds by what is exchanged", () => {
+  expect(parseLink("8Gbit", 1e-5)).toEqual({ latency: 1e-5, bandwidth: 1e9 });
+  const given = {
+    bandwidth: "1GB/s",
+    latency: 20,
+    sum: { latency: 3 },
+    experts: { bandwidth: "2GB/s" },
+  };
+  expect(parseLink(JSON.stringify(given), 1e-5)).toEqual({
+    latency: 2e-5,
+    bandwidth: 1e9,
+    kinds: {
+      sum: { latency: 3e-6, bandwidth: 1e9 },
+      experts: { latency: 2e-5, bandwidth: 2e9 },
+    },
+  });
+  expect(parseLink('{"bandwidth": "1GB/s"}', 1e-5)).toMatchObject({ latency: 1e-5, kinds: {} });
+});
+
+test.each([
+  ["fast", "write a number and Gbit"],
+  ["{", "it is no JSON"],
+  ["{}", "it has no bandwidth"],
+  ['{"bandwidth": 4}', "bandwidth is no rate in quotation marks"],
+  ['{"bandwidth": "1Gbit", "latency": -1}', "latency is no number of microseconds"],
+  ['{"bandwidth": "1Gbit", "sum": []}', "sum is no object"],
+  ['{"bandwidth": "1Gbit", "sum": {"kinds": 1}}', 'sum has "kinds", not bandwidth, latency'],
+  ['{"bandwidth": "1Gbit", "logits": {}}', 'it has "logits", not bandwidth, latency, gather'],
+  [`{"a":${"[".repeat(200)}`, "100"],
+])("refuses the link %s", (text, problem) => {
+  expect(() => parseLink(text, 0)).toThrow(problem);
 });

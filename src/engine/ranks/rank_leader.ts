@@ -206,6 +206,10 @@ class RankLeader implements StepRunner, PagesLeader {
     return this.#loaded.runner.recorder;
   }
 
+  get overlappedSteps(): number | undefined {
+    return this.#loaded.runner.overlappedSteps;
+  }
+
   get maxScoredRows(): number {
     return this.#loaded.runner.maxScoredRows;
   }

@@ -5,7 +5,8 @@
  */
 import { readFile, writeFile } from "node:fs/promises";
 import type { WeightSource } from "../../checkpoint/source.ts";
-import { EngineError } from "../../errors.ts";
+import type { LoadOptions } from "../../engine/load/load_options.ts";
+import { EngineError, InvalidRequestError } from "../../errors.ts";
 import type { AdapterProfile } from "../../simulate/adapter_profile.ts";
 import type { Link } from "../../simulate/link.ts";
 import type { Layout, SimulateOptions } from "../../simulate/simulate.ts";
@@ -110,7 +111,7 @@ interface Rates {
 
 /** @throws {OptionError} naming a rate that is none. */
 async function ratesOf({ link, linkLatency, bandwidth, flops }: Values): Promise<Rates> {
-  const { parseRate } = await import("../../simulate/link.ts");
+  const { parseLink, parseRate } = await import("../../simulate/link.ts");
   const rate = (flag: string, text: string) => {
     const parsed = parseRate(text);
     if (parsed !== undefined) return parsed;
@@ -118,8 +119,17 @@ async function ratesOf({ link, linkLatency, bandwidth, flops }: Values): Promise
       `Cannot use option ${flag} ${text}: write a number and Gbit, Mbit, GB/s or MB/s`,
     );
   };
+  const linkOf = () => {
+    try {
+      return parseLink(link, linkLatency / 1e6);
+    } catch (error) {
+      if (!(error instanceof InvalidRequestError)) throw error;
+      const named = link.trimStart().startsWith("{") ? "with this JSON" : link;
+      throw new OptionError(`Cannot use option --link ${named}: ${error.message}`);
+    }
+  };
   return {
-    link: { latency: linkLatency / 1e6, bandwidth: rate("--link", link) },
+    link: linkOf(),
     copy: bandwidth === undefined ? undefined : rate("--bandwidth", bandwidth),
     fma: flops === undefined ? undefined : flops * 1e12,
   };
@@ -136,7 +146,12 @@ async function profileOf(options: Values, source: WeightSource): Promise<Adapter
     if (path !== undefined) {
       throw new OptionError("Cannot use option --profile together with --measure: it makes one");
     }
-    const profile = await measured(source);
+    if (options.weightType !== undefined) {
+      throw new OptionError(
+        "Cannot use option --measure together with --weight-type: weights of that type are not here",
+      );
+    }
+    const profile = await measured(source, await measuredOptions(options, source));
     await writeFile(measure, `${JSON.stringify(profileJson(profile), null, 2)}\n`);
     return profile;
   }
@@ -150,15 +165,26 @@ async function profileOf(options: Values, source: WeightSource): Promise<Adapter
   return readProfile(value, path);
 }
 
-/** Of this machine's adapter, with the model's weights as they are. */
-async function measured(source: WeightSource): Promise<AdapterProfile> {
+/** What the model is loaded with to be measured: as what is predicted with the profile has it. */
+export async function measuredOptions(
+  { quantization, kvCacheDtype: dtype }: Pick<Values, "quantization" | "kvCacheDtype">,
+  source: WeightSource,
+): Promise<Pick<LoadOptions, "quantization" | "cacheDtype">> {
+  return { quantization, cacheDtype: await kvCacheDtype(dtype, source) };
+}
+
+/** Of this machine's adapter, with the model's weights. */
+async function measured(
+  source: WeightSource,
+  options: Pick<LoadOptions, "quantization" | "cacheDtype">,
+): Promise<AdapterProfile> {
   const { Checkpoint } = await import("../../checkpoint/checkpoint.ts");
   const { openDevice } = await import("../device/device.ts");
   const { driverThreadsFor } = await import("../device/driver_threads.ts");
   const { measureProfile } = await import("../../simulate/measure_profile.ts");
   const checkpoint = await Checkpoint.open(source);
   const { device } = await openDevice({ driverThreads: await driverThreadsFor(source) });
-  return measureProfile(checkpoint, { device }, MEASURED);
+  return measureProfile(checkpoint, { ...options, device }, MEASURED);
 }
 
 async function demandOf(
@@ -181,9 +207,8 @@ async function demandOf(
       maxRunningRequests,
       chunkedPrefillSize,
       maxRowsPerStep: Math.max(chunkedPrefillSize, maxRunningRequests),
-      quantization: options.quantization,
       experts: { parallelSize: options.epSize },
-      cacheDtype: await kvCacheDtype(options.kvCacheDtype, source),
+      ...(await measuredOptions(options, source)),
     },
   };
 }

@@ -142,7 +142,9 @@ export const SIMULATE_OPTIONS = {
     kind: "string",
     value: "RATE",
     default: "400Gbit",
-    help: "what a rank receives from the others in a second, as 400Gbit or 50GB/s",
+    help:
+      "what a rank receives from the others in a second, as 400Gbit or 50GB/s; or JSON with bandwidth, " +
+      "latency in microseconds, and the same of exchanges of sums, experts or what is gathered",
     group: SPEED,
   },
   linkLatency: {

@@ -18,8 +18,16 @@ export interface EngineTask {
   readonly rounds: readonly (readonly GenerationRequest[])[];
   /** Folder of a store of prefixes. */
   readonly prefixes?: string;
+  /** What every exchange of layers takes beside what it takes here, as over a slower network. */
+  readonly link?: SlowLink;
   /** Ranks that lose their devices, each with the order of such a number. */
   readonly losses?: readonly { readonly rank: number; readonly order: number }[] | undefined;
+}
+
+export interface SlowLink {
+  /** Of an exchange, whatever it brings. */
+  readonly milliseconds: number;
+  readonly bytesPerMillisecond: number;
 }
 
 /** Exchanges of layers and of logits, and what the first rank has waited in them. */
@@ -46,6 +54,8 @@ export interface EngineAnswers {
     readonly acceptedDrafts: number;
     /** Slots that have come to hold another expert. */
     readonly movedExperts: number;
+    /** Steps that were cut into two micro-batches. */
+    readonly overlappedSteps: number;
     /** Milliseconds of all rounds. */
     readonly milliseconds: number;
   };
@@ -74,7 +84,9 @@ export async function answersOf(
     answers.push(...(await Promise.all(round.map((one) => answer(engine, one)))));
   }
   const milliseconds = performance.now() - begun;
-  const { cachedTokens, retractions, recoveries, prefixStore, speculation } = engine.status();
+  const { cachedTokens, retractions, recoveries, prefixStore, speculation, ...status } =
+    engine.status();
+  const { overlappedSteps = 0 } = status;
   await engine.close();
   const told = {
     answers,
@@ -83,6 +95,7 @@ export async function answersOf(
       restoredTokens: prefixStore?.restoredTokens ?? 0,
       acceptedDrafts: speculation?.acceptedDrafts ?? 0,
       movedExperts: movedExperts(),
+      overlappedSteps,
     },
   };
   return JSON.parse(JSON.stringify(told));

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { setTimeout } from "node:timers/promises";
 import { deserialize, serialize } from "node:v8";
 import { Engine } from "../../../src/engine/engine.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
@@ -44,8 +45,12 @@ export async function runEngineRank(
   const exchanges: ExchangeFigures = { count: 0, milliseconds: 0 };
   const losses = (task.losses ?? []).filter((loss) => loss.rank === rank);
   const link: RankLink = {
-    communicator: watched(communicator, exchanges, (order) => {
-      if (losses.some((loss) => loss.order === order)) device!.destroy();
+    communicator: watched(communicator, {
+      figures: exchanges,
+      link: task.link,
+      onOrder: (order) => {
+        if (losses.some((loss) => loss.order === order)) device!.destroy();
+      },
     }),
     format: { pack: serialize, unpack: deserialize },
   };
@@ -74,22 +79,38 @@ export async function runEngineRank(
 /** Counts exchanges of layers, and tells the number of each order, once all ranks have it. */
 function watched(
   group: MpiCommunicator,
-  figures: ExchangeFigures,
-  onOrder: (order: number) => void,
+  {
+    figures,
+    link,
+    onOrder,
+  }: {
+    readonly figures: ExchangeFigures;
+    readonly link: EngineTask["link"];
+    readonly onOrder: (order: number) => void;
+  },
 ): Communicator {
   let orders = 0;
+  const exchanged = async (bytes: number, exchange: Promise<void>) => {
+    const begun = performance.now();
+    await exchange;
+    if (link !== undefined) {
+      await setTimeout(link.milliseconds + bytes / link.bytesPerMillisecond);
+    }
+    figures.count += 1;
+    figures.milliseconds += performance.now() - begun;
+  };
   return {
     ...group,
     async allGather(part, into, exchange) {
-      const begun = performance.now();
-      await group.allGather(part, into, exchange);
       if (exchange.name !== "an order") {
-        figures.count += 1;
-        figures.milliseconds += performance.now() - begun;
-        return;
+        const received = into.length - part.length;
+        return exchanged(received, group.allGather(part, into, exchange));
       }
+      await group.allGather(part, into, exchange);
       orders += 1;
       onOrder(orders);
     },
+    allToAll: (part, into, exchange) =>
+      exchanged(into.length, group.allToAll(part, into, exchange)),
   };
 }
