@@ -42,26 +42,41 @@ export class Readback {
    * @throws {DeviceError} from the returned function when the device is lost.
    */
   record(recorder: Recorder, from: Tensor, bytes: number): () => Promise<ArrayBuffer> {
-    const read = this.#record(recorder, from, bytes);
+    const read = this.#record(recorder, [{ ...from, size: bytes }]);
     return () => read((mapped) => mapped.slice(0, bytes));
   }
 
   /** The same into memory that is there already: the returned function says where. */
   recordInto(recorder: Recorder, from: Tensor, bytes: number): (into: Uint8Array) => Promise<void> {
-    const read = this.#record(recorder, from, bytes);
+    const read = this.#record(recorder, [{ ...from, size: bytes }]);
     return (into) => read((mapped) => into.set(new Uint8Array(mapped, 0, bytes)));
   }
 
-  #record(recorder: Recorder, from: Tensor, bytes: number) {
+  /**
+   * The same of several results, all of each, one behind the other: the returned function shows them to
+   * `take`, where they are, and they are gone when that returns.
+   */
+  recordAll(
+    recorder: Recorder,
+    results: readonly Tensor[],
+  ): (take: (mapped: ArrayBuffer) => void) => Promise<void> {
+    return this.#record(recorder, results);
+  }
+
+  #record(recorder: Recorder, results: readonly Tensor[]) {
     const buffer = this.#buffers[this.#next]!;
     this.#next = (this.#next + 1) % this.#buffers.length;
-    const size = Math.ceil(bytes / 4) * 4;
-    recorder.copy(from, whole(buffer), size);
+    let size = 0;
+    for (const from of results) {
+      const bytes = Math.ceil(from.size / 4) * 4;
+      recorder.copy(from, { ...whole(buffer), offset: size }, bytes);
+      size += bytes;
+    }
     return async <T>(take: (mapped: ArrayBuffer) => T): Promise<T> => {
       try {
         await finished(this.#device, buffer.mapAsync(MAP_MODE_READ, 0, size));
       } catch (cause) {
-        throw new DeviceError(`Cannot read ${bytes} bytes back: the device is lost`, { cause });
+        throw new DeviceError(`Cannot read ${size} bytes back: the device is lost`, { cause });
       }
       try {
         return take(buffer.getMappedRange(0, size));

@@ -3,7 +3,7 @@
  * are the group's in turns, so that every rank has them in the same order, one at a time.
  *
  * A turn is one exchange. While one waits for other ranks, the others read back what they bring to
- * theirs; whoever has left is passed over.
+ * theirs. One that has ended has no turns.
  *
  * @module
  */

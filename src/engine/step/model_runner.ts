@@ -52,9 +52,9 @@ interface Bucket {
 
 interface PrepareOptions {
   readonly request: DraftRequest | undefined;
-  /** Whether somebody looks at all logits. */
+  /** Whether the caller looks at all logits. */
   readonly seesAll: boolean;
-  /** Whether somebody looks at tensors on the way. */
+  /** Whether the caller looks at tensors on the way. */
   readonly isTapped?: boolean;
 }
 

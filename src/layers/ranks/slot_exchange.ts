@@ -41,60 +41,56 @@ interface ExchangedLayer {
   readonly layout: ExpertLayout;
 }
 
-type Read = (into: Uint8Array) => Promise<void>;
+type Read = (take: (mapped: ArrayBuffer) => void) => Promise<void>;
+
+/** Bytes that each rank brings, and where they begin. */
+interface Brought {
+  readonly counts: number[];
+  readonly places: number[];
+}
 
 export class SlotExchange {
   /** Which rank adds the slots of a row up; absent where all ranks do. */
   readonly returns: RowReturn | undefined;
   readonly #options: SlotExchangeOptions;
-  readonly #expertReadback: Readback;
-  readonly #rowReadback: Readback;
+  readonly #readback: Readback;
   readonly #experts: Uint32Array<ArrayBuffer>;
-  /** Rows of all pairs; this rank's, packed; those of all ranks, one rank behind the other. */
+  /** Rows of all pairs, as the GPU has them. */
   readonly #rows: Uint8Array<ArrayBuffer>;
-  readonly #part: Uint8Array<ArrayBuffer>;
+  /** Those of all ranks that have come, one rank behind the other. */
   readonly #all: Uint8Array<ArrayBuffer>;
+  /** Those that go to one rank each, packed; absent where all go to all. */
+  readonly #part: Uint8Array<ArrayBuffer> | undefined;
 
   constructor(options: SlotExchangeOptions) {
     const { device, memory, communicator, maxPairs, stride, returns } = options;
     const bytes = maxPairs * stride * 4;
     this.#options = options;
     this.returns = returns;
-    this.#expertReadback = memory.own(new Readback(device, maxPairs * 4, 1));
-    this.#rowReadback = memory.own(new Readback(device, bytes, 1));
+    this.#readback = memory.own(new Readback(device, maxPairs * 4 + bytes, 1));
     this.#experts = new Uint32Array(maxPairs);
     this.#rows = new Uint8Array(bytes);
-    this.#part = exchangeMemory(communicator, memory, bytes);
     this.#all = exchangeMemory(communicator, memory, bytes);
+    this.#part = returns && exchangeMemory(communicator, memory, bytes);
   }
 
   /** Adds the exchange of a layer. */
   compile(plan: Plan<Step>, layer: ExchangedLayer): void {
     const { name, slots } = layer;
-    const { recorder } = plan;
     const { experts, output, stride } = this.#options;
-    let reads: readonly [Read, Read] | undefined;
+    let read: Read | undefined;
     plan.addVarying(({ rows }) => {
       const pairs = rows * slots;
-      reads =
-        pairs === 0
-          ? undefined
-          : [
-              this.#expertReadback.recordInto(recorder, experts, pairs * 4),
-              this.#rowReadback.recordInto(recorder, output, pairs * stride * 4),
-            ];
+      const results = [
+        { ...experts, size: pairs * 4 },
+        { ...output, size: pairs * stride * 4 },
+      ];
+      read = pairs === 0 ? undefined : this.#readback.recordAll(plan.recorder, results);
     });
     const { returns } = this;
     const run = async (step: Step) => {
-      if (reads !== undefined) {
-        const [readExperts, readRows] = reads;
-        await readPart(this.#options, [
-          readExperts(new Uint8Array(this.#experts.buffer)),
-          readRows(this.#rows),
-        ]);
-      }
-      if (returns?.isTaken(step)) await this.#sendBack(layer, step.rows, returns);
-      else await this.#gather(layer, step.rows * slots);
+      if (returns?.isTaken(step)) await this.#sendBack(read, layer, step.rows, returns);
+      else await this.#gather(read, layer, step.rows * slots);
     };
     // Each rank has its share of the experts that are chosen, and of what goes to one rank its part.
     const { size } = this.#options.communicator;
@@ -105,36 +101,71 @@ export class SlotExchange {
     plan.exchange(name, run, { brings: { kind: "experts", bytes } });
   }
 
-  async #gather({ name, layout }: ExchangedLayer, pairs: number): Promise<void> {
+  /** Takes what was read of so many pairs, once it is there: the rows as long as `take` runs. */
+  async #read(
+    read: Read | undefined,
+    pairs: number,
+    take: (rows: Uint8Array) => void,
+  ): Promise<void> {
+    if (read === undefined) return;
+    const reading = read((mapped) => {
+      this.#experts.set(new Uint32Array(mapped, 0, pairs));
+      take(new Uint8Array(mapped, pairs * 4));
+    });
+    await readPart(this.#options, [reading]);
+  }
+
+  async #gather(
+    read: Read | undefined,
+    { name, layout }: ExchangedLayer,
+    pairs: number,
+  ): Promise<void> {
     const { communicator, memory, output, stride } = this.#options;
     const { rank, size } = communicator;
     const rowBytes = stride * 4;
-    const counts = Array<number>(size).fill(0);
-    for (let pair = 0; pair < pairs; pair++) {
-      const owner = this.#owner(pair, layout);
-      if (owner === undefined) continue;
-      if (owner === rank) {
-        this.#part.set(this.#row(pair), counts[rank]!);
+    let brought: Brought = { counts: Array<number>(size).fill(0), places: Array(size).fill(0) };
+    await this.#read(read, pairs, (rows) => {
+      brought = this.#broughtBy(pairs, layout);
+      let own = brought.places[rank]!;
+      for (let pair = 0; pair < pairs; pair++) {
+        const owner = this.#owner(pair, layout);
+        if (owner !== undefined && owner !== rank) continue;
+        const row = rows.subarray(pair * rowBytes, (pair + 1) * rowBytes);
+        if (owner === undefined) this.#row(pair).set(row);
+        else {
+          this.#all.set(row, own);
+          own += rowBytes;
+        }
       }
-      counts[owner]! += rowBytes;
-    }
-    const total = sumOf(counts);
-    const part = this.#part.subarray(0, counts[rank]);
-    await communicator.allGather(part, this.#all.subarray(0, total), { name, counts });
+    });
+    const { counts, places } = brought;
+    const part = this.#all.subarray(places[rank], places[rank]! + counts[rank]!);
+    const all = this.#all.subarray(0, sumOf(counts));
+    await communicator.allGather(part, all, { name, counts });
     if (pairs === 0) return;
-    const next = counts.map((_, i) => counts.slice(0, i).reduce((sum, count) => sum + count, 0));
     for (let pair = 0; pair < pairs; pair++) {
       const owner = this.#owner(pair, layout);
       if (owner === undefined) continue;
-      const at = next[owner]!;
-      if (owner !== rank) this.#row(pair).set(this.#all.subarray(at, at + rowBytes));
-      next[owner] = at + rowBytes;
+      const at = places[owner]!;
+      this.#row(pair).set(this.#all.subarray(at, at + rowBytes));
+      places[owner] = at + rowBytes;
     }
     memory.write(output, 0, this.#rows.subarray(0, pairs * rowBytes));
   }
 
+  #broughtBy(pairs: number, layout: ExpertLayout): Brought {
+    const { communicator, stride } = this.#options;
+    const counts = Array<number>(communicator.size).fill(0);
+    for (let pair = 0; pair < pairs; pair++) {
+      const owner = this.#owner(pair, layout);
+      if (owner !== undefined) counts[owner]! += stride * 4;
+    }
+    return { counts, places: counts.map((_, i) => sumOf(counts.slice(0, i))) };
+  }
+
   /** Each slot goes to the rank of its row alone, which then has all of them. */
   async #sendBack(
+    read: Read | undefined,
     { name, slots, layout }: ExchangedLayer,
     rows: number,
     returns: RowReturn,
@@ -142,27 +173,30 @@ export class SlotExchange {
     const { communicator, memory, output, stride } = this.#options;
     const { rank, size } = communicator;
     const rowBytes = stride * 4;
-    const sends = Array<number>(size).fill(0);
-    let sent = 0;
-    for (let to = 0; to < size; to++) {
-      if (to === rank) continue;
-      const begun = sent;
-      this.#eachPair(returns.rowsOf(to, rows), slots, (pair) => {
-        if (this.#sender(pair, layout, to) !== rank) return;
-        this.#part.set(this.#row(pair), sent);
-        sent += rowBytes;
-      });
-      sends[to] = sent - begun;
-    }
     const own = returns.rowsOf(rank, rows);
+    const sends = Array<number>(size).fill(0);
     const receives = Array<number>(size).fill(0);
-    this.#eachPair(own, slots, (pair) => {
-      const from = this.#sender(pair, layout, rank);
-      if (from !== rank) receives[from]! += rowBytes;
+    const packed = this.#part!;
+    let sent = 0;
+    await this.#read(read, rows * slots, (made) => {
+      const rowOf = (pair: number) => made.subarray(pair * rowBytes, (pair + 1) * rowBytes);
+      for (let to = 0; to < size; to++) {
+        if (to === rank) continue;
+        this.#eachPair(returns.rowsOf(to, rows), slots, (pair) => {
+          if (this.#sender(pair, layout, to) !== rank) return;
+          packed.set(rowOf(pair), sent);
+          sent += rowBytes;
+          sends[to]! += rowBytes;
+        });
+      }
+      this.#eachPair(own, slots, (pair) => {
+        const from = this.#sender(pair, layout, rank);
+        if (from === rank) this.#row(pair).set(rowOf(pair));
+        else receives[from]! += rowBytes;
+      });
     });
     const into = this.#all.subarray(0, sumOf(receives));
-    const part = this.#part.subarray(0, sent);
-    await communicator.allToAll(part, into, { name, sends, receives });
+    await communicator.allToAll(packed.subarray(0, sent), into, { name, sends, receives });
     if (own.count === 0) return;
     const next = receives.map((_, i) => sumOf(receives.slice(0, i)));
     this.#eachPair(own, slots, (pair) => {
