@@ -85,3 +85,80 @@ test("a part that is kept is recorded once and replayed as often as the step has
   expect(after.inner.map((value, i) => value - before.inner[i]!)).toEqual([5, 5, 0, 0]);
   recorder.destroy();
 });
+
+/** Lanes with two exchanges each, which end when they are told to, and what happened in what order. */
+function lanesPlan() {
+  const recorder = new Recorder(device);
+  const plan = new Plan<readonly string[]>(recorder);
+  const seen: string[] = [];
+  const waiting = new Map<string, { resolve(): void; reject(error: Error): void }>();
+  plan.sideBySide(
+    ["a", "b"].map((lane) => ({
+      stepOf: (step) => (step.includes(lane) ? step : undefined),
+      build: () => {
+        for (const number of [0, 1]) {
+          plan.addVarying(() => seen.push(`${lane}${number} is recorded`));
+          plan.exchange(`${lane}${number}`, () => {
+            seen.push(`${lane}${number} begins`);
+            return new Promise((resolve, reject) => {
+              waiting.set(`${lane}${number}`, { resolve, reject });
+            });
+          });
+        }
+        plan.addVarying(() => seen.push(`${lane} ends`));
+      },
+    })),
+    {
+      open: () => seen.push("open"),
+      leave: (lane, failure) => seen.push(`leave ${lane}${failure === undefined ? "" : " failed"}`),
+    },
+  );
+  plan.addVarying(() => seen.push("behind"));
+  return { plan, seen, waiting };
+}
+
+test("one lane is recorded and submitted while another waits for its exchange", async () => {
+  const { plan, seen, waiting } = lanesPlan();
+  const end = async (name: string) => {
+    waiting.get(name)!.resolve();
+    for (let i = 0; i < 9; i++) await Promise.resolve();
+    return seen.splice(0);
+  };
+  const run = plan.run(["a", "b"]);
+  const begun = ["a0 is recorded", "a0 begins", "b0 is recorded", "b0 begins"];
+  expect(seen.splice(0)).toEqual(["open", ...begun]);
+  expect(await end("a0")).toEqual(["a1 is recorded", "a1 begins"]);
+  expect(await end("a1")).toEqual(["a ends", "leave 0"]);
+  expect(await end("b0")).toEqual(["b1 is recorded", "b1 begins"]);
+  expect(await end("b1")).toEqual(["b ends", "leave 1", "behind"]);
+  await run;
+});
+
+test("a step with one of several lanes has it as it comes, and one without any goes on", async () => {
+  const { plan, seen, waiting } = lanesPlan();
+  await plan.run([]);
+  expect(seen.splice(0)).toEqual(["behind"]);
+  const run = plan.run(["b"]);
+  for (const name of ["b0", "b1"]) {
+    waiting.get(name)!.resolve();
+    for (let i = 0; i < 9; i++) await Promise.resolve();
+  }
+  await run;
+  const begun = ["b0 is recorded", "b0 begins", "b1 is recorded", "b1 begins"];
+  expect(seen).toEqual([...begun, "b ends", "behind"]);
+});
+
+test("a step fails with the first error of its lanes, once none of them goes on", async () => {
+  const { plan, seen, waiting } = lanesPlan();
+  let isOver = false;
+  const run = plan.run(["a", "b"]).finally(() => {
+    isOver = true;
+  });
+  run.catch(() => {});
+  waiting.get("b0")!.reject(new Error("the first"));
+  await new Promise((resolve) => setTimeout(resolve, 1));
+  expect([isOver, seen.at(-1)]).toEqual([false, "leave 1 failed"]);
+  waiting.get("a0")!.reject(new Error("the second"));
+  await expect(run).rejects.toThrow("the first");
+  expect(seen).not.toContain("behind");
+});
