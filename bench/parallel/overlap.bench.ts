@@ -3,7 +3,8 @@
  * have and by what an exchange takes beside what it takes on this machine, as over a slower network. All
  * ranks compute on the same processor; waiting for the network takes none of it.
  *
- * `WISP_BENCH_ROUNDS` says how often each is started (2); the least of each counts.
+ * `WISP_BENCH_ROUNDS` says how often each is started (2), of which the least counts, `WISP_BENCH_CASES`
+ * which cases, by their numbers from 0.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { EMBEDDED_MODEL } from "../../test/support/checkpoints/embedded_model.ts";
@@ -13,10 +14,15 @@ import { engineOverMpi, MPI_WAYS } from "../../test/support/mpi/ways.ts";
 import { table } from "../support/table.ts";
 
 const ROUNDS = Number(process.env.WISP_BENCH_ROUNDS ?? 2);
-const BATCHES = (process.env.WISP_BENCH_BATCHES ?? "2,8,32").split(",").map(Number);
 const RANKS = Number(process.env.WISP_BENCH_RANKS ?? 2);
-/** Tokens of an answer: the first comes with the prompt. */
-const TOKENS = 17;
+/** Requests at once, tokens of a prompt and of an answer: the first comes with the prompt. */
+const CASES = [
+  { name: "8 requests generate", batch: 8, prompt: 8, tokens: 17 },
+  { name: "32 requests generate", batch: 32, prompt: 8, tokens: 17 },
+  { name: "8 prompts of 64 tokens", batch: 8, prompt: 64, tokens: 1 },
+] as const;
+type Case = (typeof CASES)[number];
+const CHOSEN = process.env.WISP_BENCH_CASES?.split(",").map(Number) ?? CASES.keys();
 /** Megabits a second. */
 const MEGABIT = 1e6 / 8 / 1e3;
 const LINKS: readonly (readonly [name: string, link: SlowLink | undefined])[] = [
@@ -34,32 +40,39 @@ beforeAll(async () => {
 });
 afterAll(() => programs?.remove());
 
-const request = (seed: number) => ({
-  tokens: Array.from({ length: 8 }, (_, i) => 3 + ((31 * i + 7 * seed) % 500)),
-  sampling: { temperature: 0, maxNewTokens: TOKENS, ignoreEos: true },
+/** Of each case, one behind the other. */
+const REPEATS = 4;
+
+const request = (seed: number, { prompt, tokens }: Case) => ({
+  tokens: Array.from({ length: prompt }, (_, i) => 3 + ((31 * i + 7 * seed) % 500)),
+  sampling: { temperature: 0, maxNewTokens: tokens, ignoreEos: true },
 });
 
-function taskOf(batch: number, twoBatchOverlap: boolean, link: SlowLink | undefined): EngineTask {
-  const requests = Array.from({ length: batch }, (_, i) => request(i));
+function taskOf(one: Case, twoBatchOverlap: boolean, link: SlowLink | undefined): EngineTask {
+  const { batch, prompt, tokens } = one;
+  const requests = Array.from({ length: batch }, (_, i) => request(i, one));
+  const contextLength = prompt + tokens + 8;
   return {
     model: EMBEDDED_MODEL,
     options: {
-      ...{ maxTotalTokens: 32 * batch, contextLength: 32, prefixCache: false },
-      ...{ maxRunningRequests: batch, twoBatchOverlap },
+      ...{ maxTotalTokens: contextLength * batch, contextLength, prefixCache: false },
+      ...{ maxRunningRequests: batch, maxRowsPerStep: batch * prompt, twoBatchOverlap },
     },
-    rounds: [requests, requests],
+    rounds: Array.from({ length: REPEATS }, () => requests),
     ...(link && { link }),
   };
 }
 
 test.skipIf(lack !== undefined)("two-batch overlap", { timeout: 3_600_000 }, async () => {
   const rows: string[][] = [];
-  for (const batch of BATCHES) {
+  for (const chosen of CHOSEN) {
+    const one = CASES[chosen]!;
+    const steps = REPEATS * one.tokens;
     for (const [name, link] of LINKS) {
       const runs: EngineAnswers[][] = [[], []];
       for (let round = 0; round < ROUNDS; round++) {
         for (const which of [0, 1] as const) {
-          const task = taskOf(batch, which === 1, link);
+          const task = taskOf(one, which === 1, link);
           runs[which]!.push(
             await engineOverMpi(programs, { size: RANKS, way: MPI_WAYS[0]!, task }),
           );
@@ -69,14 +82,14 @@ test.skipIf(lack !== undefined)("two-batch overlap", { timeout: 3_600_000 }, asy
         expect(own[0]!.answers).toEqual(runs[0]![0]!.answers);
         return Math.min(...own.map(({ figures }) => figures.milliseconds));
       });
-      const share = runs[1]![0]!.figures.overlappedSteps / (2 * TOKENS);
-      const step = (milliseconds: number) => (milliseconds / (2 * TOKENS)).toFixed(2);
+      const share = runs[1]![0]!.figures.overlappedSteps / steps;
+      const step = (milliseconds: number) => (milliseconds / steps).toFixed(2);
       rows.push([
-        ...[`${batch}`, name, step(whole!), step(cut!)],
+        ...[one.name, name, step(whole!), step(cut!)],
         ...[(whole! / cut!).toFixed(2), `${(100 * share).toFixed(0)} %`],
       ]);
     }
   }
-  const head = ["requests", "exchange", "ms a step", "with overlap", "gain", "steps cut"];
+  const head = ["steps", "exchange", "ms a step", "with overlap", "gain", "steps cut"];
   console.log(`${RANKS} ranks\n${table(head, rows)}`);
 });

@@ -127,48 +127,35 @@ interface Variant {
 const isCached = (one: EngineAnswers["figures"]) => expect(one.cachedTokens).toBeGreaterThan(0);
 const isDrafted = (one: EngineAnswers["figures"]) => expect(one.acceptedDrafts).toBeGreaterThan(0);
 const isMoved = (one: EngineAnswers["figures"]) => expect(one.movedExperts).toBeGreaterThan(0);
-const isOverlapped = (one: EngineAnswers["figures"]) =>
-  expect(one.overlappedSteps).toBeGreaterThan(0);
 const isRetracted = (one: EngineAnswers["figures"]) => expect(one.retractions).toBeGreaterThan(0);
 
 const VARIANTS: readonly Variant[] = [
   { name: "plain", options: {}, proof: isCached },
-  {
-    name: "drafts, retracted to host memory, devices lost, experts that move",
-    options: { ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
+  ...[true, false].map((twoBatchOverlap) => ({
+    name: `drafts, retracted to host memory, devices lost, experts that move${twoBatchOverlap ? ", two batches overlap" : ""}`,
+    options: {
+      ...{ ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
+      twoBatchOverlap,
+    },
     losses: [
       { rank: 1, order: 9 },
       { rank: 0, order: 21 },
     ],
-    proof: (one) => {
+    proof: (one: EngineAnswers["figures"]) => {
       isDrafted(one);
       isRetracted(one);
       isMoved(one);
+      expect(one.overlappedSteps > 0).toBe(twoBatchOverlap);
       expect(one.recoveries).toBe(2);
     },
-    isShort: true,
-  },
+    ...(twoBatchOverlap && { isShort: true as const }),
+  })),
   {
-    name: "two batches overlap, drafts, devices lost, experts that move",
-    options: { ...DRAFTS, twoBatchOverlap: true, mixedChunks: true, experts: MOVING },
-    losses: [
-      { rank: 1, order: 7 },
-      { rank: 0, order: 15 },
-    ],
+    name: "two batches overlap, mixed chunks",
+    options: { ...DRAFTS, twoBatchOverlap: true, mixedChunks: true, chunkedPrefillSize: 16 },
     proof: (one) => {
       isDrafted(one);
-      isMoved(one);
-      isOverlapped(one);
-      expect(one.recoveries).toBe(2);
-    },
-    isShort: true,
-  },
-  {
-    name: "two batches overlap, retracted to host memory",
-    options: { ...CROWDED, twoBatchOverlap: true, retractionMemory: 2 ** 24 },
-    proof: (one) => {
-      isRetracted(one);
-      isOverlapped(one);
+      expect(one.overlappedSteps).toBeGreaterThan(0);
     },
   },
   { name: "drafts of the module", options: DRAFTS, proof: isDrafted },
