@@ -1,5 +1,6 @@
 /**
- * Batches of steps whose time, or work, is asked for: what the rows say does not matter.
+ * Batches of steps whose time, or work, is asked for. What the rows say does not matter, but that they
+ * say different things, and so go to different experts.
  *
  * @module
  */
@@ -25,7 +26,7 @@ export function decodeBatch(sequences: number, context: number, pageSize: number
     return { phase: "decode" as const, ...place, pageTable: [...shared, full + s] };
   });
   const logitRows = Uint32Array.from(rows, (_, s) => s);
-  return sampledBatch({ sequences: rows, sources: new Uint32Array(sequences), logitRows });
+  return sampledBatch({ sequences: rows, sources: tokensOf(sequences), logitRows });
 }
 
 /** `tokens` of a prompt, with `before` tokens in the cache. */
@@ -34,12 +35,19 @@ export function prefillBatch(tokens: number, before: number, pageSize: number): 
   const pageTable = pagesOf(Math.ceil((before + tokens) / pageSize));
   const sequences = [{ phase: "prefill" as const, ...place, pageTable }];
   const logitRows = Uint32Array.of(tokens - 1);
-  return sampledBatch({ sequences, sources: new Uint32Array(tokens), logitRows });
+  return sampledBatch({ sequences, sources: tokensOf(tokens), logitRows });
 }
 
 function sampledBatch(batch: Batch): SizedBatch {
   const sampled = Array.from(batch.logitRows, () => ({ sampling: GREEDY, position: 0 }));
   return { batch, sampled };
+}
+
+/** Of every vocabulary. */
+const TOKENS = 61;
+
+function tokensOf(rows: number): Uint32Array<ArrayBuffer> {
+  return Uint32Array.from({ length: rows }, (_, row) => (37 * row) % TOKENS);
 }
 
 function pagesOf(count: number): readonly number[] {

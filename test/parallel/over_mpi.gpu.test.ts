@@ -132,7 +132,7 @@ const isRetracted = (one: EngineAnswers["figures"]) => expect(one.retractions).t
 const VARIANTS: readonly Variant[] = [
   { name: "plain", options: {}, proof: isCached },
   ...[true, false].map((twoBatchOverlap) => ({
-    name: `drafts, retracted to host memory, devices lost, experts that move${twoBatchOverlap ? ", two batches overlap" : ""}`,
+    name: `${twoBatchOverlap ? "two batches overlap, " : ""}drafts, retracted to host memory, devices lost, experts that move`,
     options: {
       ...{ ...DRAFTS, ...CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
       twoBatchOverlap,

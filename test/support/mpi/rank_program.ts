@@ -71,6 +71,13 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     const times = await toAllTimes(communicator);
     if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
   },
+  /** The argument says what is asked. */
+  async "step times"(communicator) {
+    const { stepTimes } = await import("./step_times.ts");
+    communicator.deadline = 300_000;
+    const times = await stepTimes(communicator, JSON.parse(argument));
+    if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
+  },
   /** The argument is a file that says what is asked. */
   async engine(communicator) {
     const { runEngineRank } = await import("./engine_rank.ts");
@@ -95,7 +102,7 @@ try {
     // The others must have time to say theirs: the test ends the group.
     if (group.communicator.failure !== undefined) await sleep(FOREVER);
   } else {
-    if (argument !== "" && !["engine", "soak"].includes(program))
+    if (argument !== "" && !["engine", "soak", "step times"].includes(program))
       group.communicator.deadline = Number(argument);
     await say(`rank ${group.communicator.rank} is ${program}`);
     await STATES[program]!(group.communicator);
