@@ -15,7 +15,7 @@ import {
 import source from "./gqa_write.wgsl?raw";
 
 const NAME = "cache/gqa_write";
-/** Queries and keys of a row at most, as in gqa_vectors.wgsl. */
+/** Queries and keys of a row at most: workgroup memory has room for the sums of so many. */
 const MOST_HEADS = 512;
 
 const definition = {
@@ -72,7 +72,7 @@ export function gqaWrite(recorder: Recorder, options: GqaWriteOptions): (rows: n
     // A binding cannot stay empty.
     { projected, norms: norms?.weights ?? ropeTable, rows, rope_table: ropeTable, query, cache },
     {
-      constants: vectorConstants(NAME, options),
+      constants: { ...vectorConstants(NAME, options), MOST_HEADS: heads + kvHeads },
       params: { ...vectorParams(options), query_stride: queryStride },
       cost: ({ grid: [rowCount] }) => {
         const moved = headDim * (8 * heads + 8 * kvHeads);

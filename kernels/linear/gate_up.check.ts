@@ -131,7 +131,7 @@ export default defineCheck<Shape>({
     },
     {
       name: "up rows that lie together are one row",
-      replace: "third, third + LANES",
+      replace: "third, third + apart",
       with: "third, third",
       case: 5,
     },

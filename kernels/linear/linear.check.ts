@@ -126,7 +126,7 @@ export default linearCheck({
     },
     {
       name: "rows that lie together are one row",
-      replace: "return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES;",
+      replace: "return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * apart;",
       with: "return vec4u(first);",
     },
     {

@@ -132,15 +132,18 @@ function mergingForms(
   { weight, groupRows, roundOutputs, ...options }: MergingLinearOptions,
   slices: number,
 ): LaunchForm[] {
-  const { lanes, columns, dtype } = weight;
+  const { lanes, columns, dtype, groupColumns = BLOCK_COLUMNS } = weight;
   const room = device.limits.maxComputeWorkgroupStorageSize - OTHER_BYTES;
   const most = ROUNDING_LANES;
   const across = roundOutputs ? most : lanesOf(groupRows, { lanes, most });
+  // Slices are short: more invocations than groups of columns would have none.
+  const mostSplit = 2 ** Math.ceil(Math.log2(columns / groupColumns));
   const given = options.forms ?? formsFor(weight.tuning ?? PLAIN_TUNING, dtype);
   const fitting = given.flatMap((form) => {
     const ownBytes = form.tokens * slices * columns * FLOAT_BYTES;
     if (form.tokens > MOST_TOKENS || ownBytes > room) return [];
-    return launchForms(weight, { stages: false, rowLanes: across, ownBytes }, [form]);
+    const demand = { stages: false, rowLanes: across, ownBytes, bytes: room };
+    return launchForms(weight, demand, [{ ...form, split: Math.min(form.split, mostSplit) }]);
   });
   return [...new Set([...fitting.slice(0, 1), ...fitting.slice(-1)])];
 }

@@ -47,8 +47,8 @@ export default defineCheck<Shape>({
   name: "linear/linear residual",
   cases: [
     // Three groups of the rounding, the last a short one that ends inside a run of squares and
-    // inside a vector; rows beyond any tile.
-    { ...typical, dtype: "bf16", rows: 9, columns: 141, outputs: 269, rounded: true },
+    // inside a vector; rows beyond any tile; more than half of the segments that a tree has.
+    { ...typical, dtype: "bf16", rows: 9, columns: 2317, outputs: 269, rounded: true },
     { ...typical, dtype: "bf16", rows: 9, columns: 269, outputs: 45, rounded: false, bias: true },
     // Magnitudes below the smallest that a scale of scaled rows stands for.
     { ...typical, dtype: "f32", rows: 3, columns: 130, outputs: 133, rounded: true, scale: 1e-7 },
@@ -252,6 +252,18 @@ export default defineCheck<Shape>({
     },
     { name: "a segment is lost", replace: "= (*waiting)[level][t] + total[t]", with: "= total[t]" },
     {
+      name: "the first half of the segments is lost",
+      replace: "= stream_values[at] + sums[t][i]",
+      with: "= sums[t][i]",
+      tuning: STAGED,
+    },
+    {
+      name: "halves of all rows wait in one place",
+      replace: "(invocation / ROW_LANES * TOKENS + t) * WORKGROUP_OUTPUTS + column",
+      with: "t * WORKGROUP_OUTPUTS + column",
+      tuning: STAGED,
+    },
+    {
       name: "sums of all rows wait in one place",
       replace: "waiting_sums[folder][level][t]",
       with: "waiting_sums[0][level][t]",
@@ -289,8 +301,8 @@ export default defineCheck<Shape>({
     },
     {
       name: "the bias is dropped",
-      replace: "vec4f(scale), bias_of(row)",
-      with: "vec4f(scale), vec4f()",
+      replace: "sums[t] + bias_of(row)",
+      with: "sums[t]",
       case: 1,
     },
   ],

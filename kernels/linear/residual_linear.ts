@@ -7,6 +7,7 @@
 import type { Recorder } from "../../src/gpu/recorder.ts";
 import { formOf } from "../../src/gpu/row_forms.ts";
 import type { Tensor } from "../../src/gpu/tensor.ts";
+import topLevelStream from "../common/dot/top_level_stream.wgsl?raw";
 import quantizeE4m3 from "../common/numbers/quantize_e4m3.wgsl?raw";
 import outputsPlain from "../common/outputs/outputs_plain.wgsl?raw";
 import writeNormed from "../common/outputs/write_normed.wgsl?raw";
@@ -30,17 +31,13 @@ import {
   rowsOf,
   stageBytes,
 } from "./weights/launch_form.ts";
-import {
-  requireMultiplesOf4,
-  SCALED_ROWS,
-  TREE_LEVELS,
-  weightKernels,
-} from "./weights/weight_kernel.ts";
+import { requireMultiplesOf4, TREE_LEVELS, weightKernels } from "./weights/weight_kernel.ts";
 
-const text = linearText(bindings, outputsPlain, writeNormed, SCALED_ROWS, quantizeE4m3);
+const text = linearText(bindings, outputsPlain, writeNormed, quantizeE4m3);
 const kernels = weightKernels({
   ...text,
   buffers: [...text.buffers, "norm_weight", "normed"] as const,
+  topLevel: topLevelStream,
 });
 
 /** Invocations of a workgroup with weight rows of their own whose outputs of any rows it can keep. */
@@ -109,8 +106,8 @@ export function residualLinear(
             constants: {
               ROUNDED: rounds,
               ...(replaces && { ADDS: false }),
-              // One pipeline for any number of segments.
-              LEVELS: TREE_LEVELS,
+              // One pipeline for any number of segments. Staged forms have a level beside these.
+              LEVELS: form.staged === true ? TREE_LEVELS - 1 : TREE_LEVELS,
               ...(form.staged === true && { STAGE_BYTES: stageBytes(staging, form) }),
             },
             params: normedParams(normed),

@@ -28,7 +28,7 @@ const BLOCK_SPLIT = 1u;
 const TOKEN_LANES = 1u;
 // Invocations of a workgroup with weight rows of their own: its first ones hold the sums.
 const ROW_LANES = WORKGROUP_SIZE / (BLOCK_SPLIT * TOKEN_LANES);
-// Levels of the tree: 5 for up to 32 segments; 1 is enough for one segment.
+// Levels of the tree: 5 for up to 32 segments; for one segment 1 is enough, and 0 in dot_rows_staged.wgsl.
 const LEVELS = 1u;
 const BLOCK_COLUMNS = 128u;
 // Columns of a row of the residual stream whose squares have one sum: row_scale.wgsl.
@@ -53,7 +53,7 @@ alias XRows = array<u32, TOKENS>;
 const TREE_TOKENS = max(TOKENS / BLOCK_SPLIT, 1u);
 alias TreeSums = array<vec4f, TREE_TOKENS>;
 // Sums that wait for a right neighbour, one for each level of the tree.
-alias Waiting = array<TreeSums, LEVELS>;
+alias Waiting = array<TreeSums, max(LEVELS, 1u)>;
 
 const_assert ROW_LANES * BLOCK_SPLIT * TOKEN_LANES == WORKGROUP_SIZE && ROW_LANES % LANES == 0u;
 const_assert BLOCK_SPLIT == 1u || TOKEN_LANES == 1u;

@@ -3,7 +3,8 @@
 // puts its activation rows beside them, and multiplies from there, as staged_sums.wgsl does in f32
 // and staged_sums_half.wgsl in f16.
 //
-// Every invocation of the workgroup must call dot_rows(), in uniform control flow.
+// Every invocation of the workgroup must call dot_rows(), in uniform control flow. Needs one of the
+// files top_level_*.wgsl.
 //
 // With 16 ROW_LANES (64 weight rows), 8 TOKEN_LANES of 4 TOKENS (32 activation rows) and BF16, a
 // step of 32 columns reads 4 KiB of weights and 4 KiB of x from memory for 2 * 64 * 32 * 32 =
@@ -39,10 +40,15 @@ const DECODERS = TOKEN_LANES / 4u;
 const_assert TOKEN_LANES % 4u == 0u && SCALE_COLUMNS % (4u * STEP_VECTORS) == 0u;
 const_assert STEP_VECTORS * VECTOR_BYTES * (4u * ROW_LANES + X_STRIDE) <= STAGE_BYTES;
 
-// By vector of the step, number of the row among an invocation's four, and row lane.
-var<workgroup> staged_weights: array<Staged, STEP_VECTORS * 4u * ROW_LANES>;
-// By vector of the step, and activation row.
-var<workgroup> staged_x: array<Staged, STEP_VECTORS * X_STRIDE>;
+// By vector of the step, number of the row among an invocation's four, and row lane. Arrays of arrays, so
+// that a compiler bounds each index once, before the loop, and has one address for the four rows.
+var<workgroup> staged_weights: array<array<array<Staged, ROW_LANES>, 4>, STEP_VECTORS>;
+// The activation rows of a vector of the step.
+struct StagedColumn {
+  rows: array<array<Staged, TOKENS>, TOKEN_LANES>,
+  apart: Staged,
+}
+var<workgroup> staged_x: array<StagedColumn, STEP_VECTORS>;
 
 // What an invocation brings to every step.
 struct Share {
@@ -50,15 +56,18 @@ struct Share {
   token_lane: u32,
   // First granule of the weight row that it decodes, one of its four.
   granule: u32,
+  // Its first scale.
+  scale: u32,
   // Where its first vector of each row that it copies lies.
   x_first: array<u32, COPIES>,
 }
 
-fn share_of(first_granule: vec4u, x_first: XRows, invocation: u32) -> Share {
+fn share_of(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Share {
   var mine = Share();
   mine.row_lane = row_lane(invocation);
   mine.token_lane = invocation / ROW_LANES;
   mine.granule = first_granule[mine.token_lane % 4u];
+  mine.scale = first_scale[mine.token_lane % 4u];
   for (var t = 0u; t < TOKENS; t++) {
     if mine.row_lane / STEP_VECTORS % ROWS_AT_ONCE == t % ROWS_AT_ONCE {
       mine.x_first[t / ROWS_AT_ONCE] = x_first[t] + mine.row_lane % STEP_VECTORS;
@@ -70,12 +79,16 @@ fn share_of(first_granule: vec4u, x_first: XRows, invocation: u32) -> Share {
 // Decodes a weight row's share of the pieces from `first` on; word: of the group's scale.
 fn stage_weights(mine: Share, first: u32, word: u32) {
   let row = mine.token_lane % 4u;
-  for (var piece = mine.token_lane / 4u; piece < STEP_PIECES; piece += DECODERS) {
+  for (var i = 0u; i < STEP_PIECES; i += DECODERS) {
+    var piece = i;
+    if DECODERS > 1u {
+      piece += mine.token_lane / 4u;
+      if piece >= STEP_PIECES { break; }
+    }
     let decoded = decode(weights[piece_at(vec4u(mine.granule), first + piece).x], word);
     for (var v = 0u; v < PIECE_VECTORS; v++) {
-      let vector = piece * PIECE_VECTORS + v;
-      let to = (vector * 4u + row) * ROW_LANES + mine.row_lane;
-      staged_weights[to] = Staged(f32(WEIGHT_UP) * decoded[v]);
+      let staged = Staged(f32(WEIGHT_UP) * decoded[v]);
+      staged_weights[piece * PIECE_VECTORS + v][row][mine.row_lane] = staged;
     }
   }
 }
@@ -85,22 +98,22 @@ fn stage_x(mine: Share, first: u32) {
   let row = mine.row_lane / STEP_VECTORS;
   if row >= ROWS_AT_ONCE { return; }
   let column = mine.row_lane % STEP_VECTORS;
-  let to = column * X_STRIDE + mine.token_lane * TOKENS + row;
   for (var i = 0u; i < COPIES; i++) {
     let value = masked(x_vector(mine.x_first[i] + first), first + column);
-    staged_x[to + i * ROWS_AT_ONCE] = Staged(value);
+    staged_x[column].rows[mine.token_lane][row + i * ROWS_AT_ONCE] = Staged(value);
   }
 }
 
 // The partial sums of one group of columns, in the order that dot_rows.wgsl fixes.
-fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
+fn group_sums(group: u32, mine: Share) -> Sums {
   var chains = Chains();
+  let word = scale_words(group, vec4u(mine.scale)).x;
   let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
   let end = min((group + 1u) * GROUP_PIECES, used);
   for (var first = group * GROUP_PIECES; first < end; first += STEP_PIECES) {
     // All invocations are through with the step before.
     workgroupBarrier();
-    stage_weights(mine, first, words[mine.token_lane % 4u]);
+    stage_weights(mine, first, word);
     stage_x(mine, first * PIECE_VECTORS);
     workgroupBarrier();
     add_products(&chains, mine, min(STEP_PIECES, end - first) * PIECE_VECTORS);
@@ -115,7 +128,7 @@ fn group_sums(group: u32, words: vec4u, mine: Share) -> Sums {
 
 // The parameters of dot_rows_alone.wgsl; x_first is the same for those with the same activation rows.
 fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation: u32) -> Sums {
-  let mine = share_of(first_granule, x_first, invocation);
+  let mine = share_of(first_granule, first_scale, x_first, invocation);
   let leaves = tree_leaves();
   var total = Sums();
   var waiting = Waiting();
@@ -123,14 +136,14 @@ fn dot_rows(first_granule: vec4u, first_scale: vec4u, x_first: XRows, invocation
     let end = first_group(leaf + 1u);
     total = Sums();
     for (var group = first_group(leaf); group < end; group++) {
-      let words = scale_words(group, first_scale);
-      let partial = group_sums(group, words, mine);
-      let scale = scale_values(group, words);
+      let partial = group_sums(group, mine);
+      // Read now: the sums leave no registers to keep four scales in.
+      let scale = scale_values(group, scale_words(group, first_scale));
       for (var t = 0u; t < TOKENS; t++) {
         total[t] = fma(scale, partial[t], total[t]);
       }
     }
-    total = climb(&waiting, leaf, total);
+    total = climb_top(invocation, leaf, climb(&waiting, leaf, total));
   }
   return total;
 }

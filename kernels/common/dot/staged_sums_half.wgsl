@@ -7,13 +7,12 @@ const_assert 4u * STEP_VECTORS == 32u;
 fn add_products(chains: ptr<function, Chains>, mine: Share, vectors: u32) {
   var products = array<array<Staged, 4>, TOKENS>();
   for (var v = 0u; v < vectors; v++) {
-    let at = v * 4u * ROW_LANES + mine.row_lane;
-    let w0 = staged_weights[at];
-    let w1 = staged_weights[at + ROW_LANES];
-    let w2 = staged_weights[at + 2u * ROW_LANES];
-    let w3 = staged_weights[at + 3u * ROW_LANES];
+    let w0 = staged_weights[v][0][mine.row_lane];
+    let w1 = staged_weights[v][1][mine.row_lane];
+    let w2 = staged_weights[v][2][mine.row_lane];
+    let w3 = staged_weights[v][3][mine.row_lane];
     for (var t = 0u; t < TOKENS; t++) {
-      let xv = staged_x[v * X_STRIDE + mine.token_lane * TOKENS + t];
+      let xv = staged_x[v].rows[mine.token_lane][t];
       products[t][0] = fma(w0, xv, products[t][0]);
       products[t][1] = fma(w1, xv, products[t][1]);
       products[t][2] = fma(w2, xv, products[t][2]);

@@ -20,7 +20,10 @@ fn column_blocks() -> u32 {
 
 // Index of a piece of each weight row, which is one of the row's granule piece / PIECES.
 fn piece_at(first_granule: vec4u, piece: u32) -> vec4u {
-  return (first_granule + vec4u(piece / PIECES * RUN_ROWS)) * PIECES + vec4u(piece % PIECES);
+  let at = (first_granule + vec4u(piece / PIECES * RUN_ROWS)) * PIECES + vec4u(piece % PIECES);
+  if ROWS_TOGETHER == 1u { return at; }
+  // From one address, so that loads of the other rows have what they are further as a constant.
+  return together(at.x, at.z, PIECES * LANES);
 }
 
 // Index of the first granule of a weight row of `columns` columns.
@@ -39,7 +42,8 @@ fn granules_behind(others: u32, row: vec4u) -> vec4u {
     return vec4u(others)
       + vec4u(row_granule(row.x), row_granule(row.y), row_granule(row.z), row_granule(row.w));
   }
-  return together(others + row_granule(lane_row(row.x)), others + row_granule(lane_row(row.z)));
+  let first = others + row_granule(lane_row(row.x));
+  return together(first, others + row_granule(lane_row(row.z)), LANES);
 }
 
 // The first of the rows that lie together, of which an invocation without outputs may have another.
@@ -47,10 +51,10 @@ fn lane_row(row: u32) -> u32 {
   return row - row % (ROWS_TOGETHER * LANES) + row % LANES;
 }
 
-// Places of an invocation's four rows, of the first and the third.
-fn together(first: u32, third: u32) -> vec4u {
-  if ROWS_TOGETHER == 4u { return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * LANES; }
-  return vec4u(first, first + LANES, third, third + LANES);
+// Places of an invocation's four rows, of the first and the third, where neighbours are `apart`.
+fn together(first: u32, third: u32, apart: u32) -> vec4u {
+  if ROWS_TOGETHER == 4u { return vec4u(first) + vec4u(0u, 1u, 2u, 3u) * apart; }
+  return vec4u(first, first + apart, third, third + apart);
 }
 
 // Index of the first scale of each weight row.
@@ -64,7 +68,8 @@ fn scales_behind(others: u32, row: vec4u) -> vec4u {
     return vec4u(others)
       + vec4u(first_scale(row.x), first_scale(row.y), first_scale(row.z), first_scale(row.w));
   }
-  return together(others + first_scale(lane_row(row.x)), others + first_scale(lane_row(row.z)));
+  let first = others + first_scale(lane_row(row.x));
+  return together(first, others + first_scale(lane_row(row.z)), LANES);
 }
 
 fn first_scale(row: u32) -> u32 {

@@ -64,8 +64,8 @@ export default linearCheck({
     },
     {
       name: "a row is decoded with the zero point of another",
-      replace: "words[mine.token_lane % 4u]",
-      with: "words[0]",
+      replace: "first_scale[mine.token_lane % 4u]",
+      with: "first_scale[0]",
     },
     {
       name: "one weight row in place of four",
@@ -74,19 +74,19 @@ export default linearCheck({
     },
     {
       name: "a piece of a step is left out",
-      replace: "piece += DECODERS",
-      with: "piece += STEP_PIECES",
+      replace: "i += DECODERS",
+      with: "i += STEP_PIECES",
     },
     { name: "pieces overlap", replace: "first + piece)", with: "first)" },
     {
       name: "some rows are not copied",
-      replace: "staged_x[to + i * ROWS_AT_ONCE]",
-      with: "staged_x[to]",
+      replace: "[row + i * ROWS_AT_ONCE]",
+      with: "[row]",
     },
     {
-      name: "vectors of a row are read too close",
-      replace: "staged_x[v * X_STRIDE + mine",
-      with: "staged_x[v * TILE_TOKENS + mine",
+      name: "every vector of a row is the first",
+      replace: "staged_x[v].rows",
+      with: "staged_x[0].rows",
     },
     {
       name: "x is not masked beyond its columns",

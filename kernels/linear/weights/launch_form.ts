@@ -30,14 +30,19 @@ export interface FormRoom {
   readonly rowLanes?: number | undefined;
   /** Bytes of workgroup memory that the kernel needs for itself. Default 0. */
   readonly ownBytes?: number;
+  /** Bytes of workgroup memory that there are. Default: what every device has. */
+  readonly bytes?: number;
 }
 
 /** The form with as few invocations to a weight row as there is room for. */
-export function fitForm(form: RowForm, { lanes, rowLanes, ownBytes = 0 }: FormRoom): LaunchForm {
+export function fitForm(
+  form: RowForm,
+  { lanes, rowLanes, ownBytes = 0, bytes = SHARED_BYTES }: FormRoom,
+): LaunchForm {
   const across = rowLanes ?? Math.max(form.workgroup / form.split, lanes);
   const fits = (split: number) =>
     across * split <= MOST_INVOCATIONS &&
-    across * split * (form.tokens + 1) * VECTOR_BYTES <= SHARED_BYTES - ownBytes;
+    across * split * (form.tokens + 1) * VECTOR_BYTES <= bytes - ownBytes;
   let split = form.split;
   while (split > 1 && !fits(split)) split /= 2;
   return { ...form, split, workgroup: across * split };

@@ -18,6 +18,7 @@ import groupSumsShuffle from "../../common/dot/group_sums_shuffle.wgsl?raw";
 import scaledSums from "../../common/dot/scaled_sums.wgsl?raw";
 import stagedSums from "../../common/dot/staged_sums.wgsl?raw";
 import stagedSumsHalf from "../../common/dot/staged_sums_half.wgsl?raw";
+import topLevelNone from "../../common/dot/top_level_none.wgsl?raw";
 import xCodes from "../../common/inputs/x_codes.wgsl?raw";
 import xPlain from "../../common/inputs/x_plain.wgsl?raw";
 import rowScale from "../../common/weights/row_scale.wgsl?raw";
@@ -85,12 +86,17 @@ export type WeightKernels<B extends string, P extends string> = (
 
 /**
  * @param definition `xVector` is the text of `x_vector(index)`, for a kernel that does not multiply
- * the vectors of its binding `x` as they are.
+ * the vectors of its binding `x` as they are; `topLevel` that of `climb_top()`, for one whose
+ * staged forms have memory for the sums of a further level of the tree.
  */
 export function weightKernels<B extends string, P extends string>({
   xVector = xPlain,
+  topLevel = topLevelNone,
   ...definition
-}: KernelDefinition<B, P> & { readonly xVector?: string }): WeightKernels<B, P> {
+}: KernelDefinition<B, P> & {
+  readonly xVector?: string;
+  readonly topLevel?: string;
+}): WeightKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
   return (weight, launch) => {
     const { dtype, coded = false } = weight;
@@ -111,7 +117,7 @@ export function weightKernels<B extends string, P extends string>({
       coded ? xCodes : xVector,
       dotRows,
       weightOrder,
-      staged ? dotRowsStaged : splits ? dotRowsSplit : dotRowsAlone,
+      staged ? `${dotRowsStaged}\n${topLevel}` : splits ? dotRowsSplit : dotRowsAlone,
       DECODERS[dtype],
       sumsText({ coded, staged, halves, shares }),
     ];
@@ -164,6 +170,15 @@ function scaled({ dtype }: { readonly dtype: WeightDtype }): boolean {
   return scaleWords({ dtype, columns: 1 }) > 0;
 }
 
+/**
+ * Levels of the segment tree: no more than there are in staged forms, as each takes registers of their many sums;
+ * of other forms one pipeline is for any number of segments.
+ */
+function treeLevels(segments: number, { staged = false }: LaunchForm): number {
+  if (staged) return Math.ceil(Math.log2(segments));
+  return segments === 1 ? 1 : TREE_LEVELS;
+}
+
 /** The constants that every kernel over weights takes. */
 export function weightConstants(
   weight: WeightForm & InputForm,
@@ -200,7 +215,7 @@ export function weightConstants(
     ...(rowsPerLane > 1 && { ROWS_PER_LANE: rowsPerLane }),
     ...(scaleOrder === "byRun" && scaled(weight) && { SCALES_BY_RUN: true }),
     ...(together > 1 && together <= rowsPerLane && { ROWS_TOGETHER: together }),
-    LEVELS: segments === 1 ? 1 : TREE_LEVELS,
+    LEVELS: treeLevels(segments, launch),
     ...(shares && { SUBGROUP_SIZE: subgroupSize! }),
     ...(shares && xByRun && { X_BY_RUN: true }),
     BIAS: bias,
