@@ -71,8 +71,29 @@ function countAccess(counts: LoopCounts, opcode: string): boolean {
   return true;
 }
 
+const LOAD = /^(buffer|global|flat)_load/;
+const WAIT = /^s_wait\S*.*vmcnt\((\d+)\)/;
+
+/** Of the second of two iterations: what the first has left is in flight as well. */
+function loadsInFlight(lines: readonly string[]): number | undefined {
+  let inFlight = 0;
+  const found: number[] = [];
+  for (const isMeasured of [false, true]) {
+    for (const line of lines) {
+      const wait = WAIT.exec(line);
+      if (LOAD.test(line)) inFlight++;
+      if (wait === null || Number(wait[1]) >= inFlight) continue;
+      if (isMeasured) found.push(inFlight);
+      inFlight = Number(wait[1]);
+    }
+  }
+  if (found.length === 0) return undefined;
+  return found.reduce((sum, one) => sum + one) / found.length;
+}
+
 function count(lines: readonly string[]): LoopCode {
   const counts = noCounts();
+  counts.loadsInFlight = loadsInFlight(lines);
   for (const line of lines) {
     const code = line.split(";")[0]!.trim();
     const opcode = code.split(/\s/)[0]!;

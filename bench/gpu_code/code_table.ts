@@ -35,7 +35,7 @@ export function loadsOf({ loads, uniformLoads }: LoopCode): string {
 
 const HEADER = [
   ...["pipeline", "width", "registers", "waves", "spills", "scratch", "instructions"],
-  ...["loop", "vector", "multiply-adds", "share", "loads", "waits", "private"],
+  ...["loop", "vector", "multiply-adds", "share", "loads", "in flight", "waits", "private"],
 ];
 
 function rowOf(pipeline: PipelineCode): string[] {
@@ -47,6 +47,7 @@ function rowOf(pipeline: PipelineCode): string[] {
     ...[width, registers, waves ?? "", spills, scratch, instructions].map(String),
     ...[hot?.instructions, hot?.vector, hot?.multiplyAdds, share].map((one) => String(one ?? "")),
     hot ? loadsOf(hot) : "",
+    hot?.loadsInFlight?.toFixed(1) ?? "",
     ...[hot?.waits, hot?.privateAccesses].map((one) => String(one ?? "")),
   ];
 }

@@ -17,6 +17,11 @@ export interface LoopCode {
   readonly uniformLoads: number;
   /** Waits for memory. */
   readonly waits: number;
+  /**
+   * Vector loads of global memory that are in flight where one of them is waited for, on average; undefined
+   * where none is, or the machine code does not tell.
+   */
+  readonly loadsInFlight: number | undefined;
   /** Accesses of private memory: what is spilled, and arrays that are indexed by a running number. */
   readonly privateAccesses: number;
   readonly workgroupAccesses: number;
@@ -37,6 +42,7 @@ export function noCounts(): Counts & { loads: Map<number, number> } {
     loads: new Map(),
     uniformLoads: 0,
     waits: 0,
+    loadsInFlight: undefined,
     privateAccesses: 0,
     workgroupAccesses: 0,
     shuffles: 0,
