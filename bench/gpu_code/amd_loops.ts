@@ -77,18 +77,17 @@ const WAIT = /^s_wait\S*.*vmcnt\((\d+)\)/;
 /** Of the second of two iterations: what the first has left is in flight as well. */
 function loadsInFlight(lines: readonly string[]): number | undefined {
   let inFlight = 0;
-  const found: number[] = [];
+  let most: number | undefined;
   for (const isMeasured of [false, true]) {
     for (const line of lines) {
       const wait = WAIT.exec(line);
       if (LOAD.test(line)) inFlight++;
       if (wait === null || Number(wait[1]) >= inFlight) continue;
-      if (isMeasured) found.push(inFlight);
+      if (isMeasured) most = Math.max(most ?? 0, inFlight);
       inFlight = Number(wait[1]);
     }
   }
-  if (found.length === 0) return undefined;
-  return found.reduce((sum, one) => sum + one) / found.length;
+  return most;
 }
 
 function count(lines: readonly string[]): LoopCode {

@@ -47,8 +47,7 @@ function rowOf(pipeline: PipelineCode): string[] {
     ...[width, registers, waves ?? "", spills, scratch, instructions].map(String),
     ...[hot?.instructions, hot?.vector, hot?.multiplyAdds, share].map((one) => String(one ?? "")),
     hot ? loadsOf(hot) : "",
-    hot?.loadsInFlight?.toFixed(1) ?? "",
-    ...[hot?.waits, hot?.privateAccesses].map((one) => String(one ?? "")),
+    ...[hot?.loadsInFlight, hot?.waits, hot?.privateAccesses].map((one) => String(one ?? "")),
   ];
 }
 

@@ -18,8 +18,8 @@ export interface LoopCode {
   /** Waits for memory. */
   readonly waits: number;
   /**
-   * Vector loads of global memory that are in flight where one of them is waited for, on average; undefined
-   * where none is, or the machine code does not tell.
+   * Vector loads of global memory that are in flight when the first of them is waited for, at most: each of these
+   * waits is for so many loads. Undefined where none is waited for, or the machine code does not tell.
    */
   readonly loadsInFlight: number | undefined;
   /** Accesses of private memory: what is spilled, and arrays that are indexed by a running number. */
