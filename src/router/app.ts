@@ -24,6 +24,7 @@ import type { PairSetting, RetryOptions, RouterContext } from "./router_context.
 import type { BreakerOptions } from "./worker/breaker.ts";
 import { type HealthCheckOptions, HealthChecks } from "./worker/health_checks.ts";
 import { PairWarmth } from "./worker/pair_warmth.ts";
+import { SilentWorkers } from "./worker/silent_workers.ts";
 import type { Upstream } from "./worker/upstream.ts";
 import { Workers } from "./worker/workers.ts";
 
@@ -102,6 +103,12 @@ export function createRouter(options: RouterOptions): Router {
     onHealthy: () => warmth?.meet(),
     onStop: () => warmth?.stop(),
   });
+  const silent = new SilentWorkers({
+    workers,
+    upstream,
+    health: options.health,
+    onSilence: (worker) => checks.lose(worker),
+  });
   const admission = new Admission(options.admission);
   const { retries, maxBodyBytes, requestTimeout } = options;
   const bodies = new BodyMemory(options.requestMemory);
@@ -109,7 +116,8 @@ export function createRouter(options: RouterOptions): Router {
   const pairs = warmth && { policies: pairPolicies!, warmth };
   const nodes = nodesOf(options);
   const setting = { policy, pairs, knowsReplicas };
-  const parts = { workers, nodes, ...setting, upstream, checks, admission, observer };
+  const watched = { upstream: silent.upstream, checks };
+  const parts = { workers, nodes, ...setting, ...watched, admission, observer };
   const app = createApp({ ...parts, ...limits, retries, apiKey }, options);
   const stop = () => {
     nodes?.close();

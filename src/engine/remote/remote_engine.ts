@@ -17,6 +17,7 @@ import type {
   TokenizeRequest,
 } from "../../generation.ts";
 import { newRequestId } from "../../generation.ts";
+import { SilenceWatch } from "../../http/silence.ts";
 import type { FlushOptions } from "../../prefix_cache.ts";
 import type { Profile, ProfileOptions } from "../../profile.ts";
 import { LIBRARY_VERSION } from "../prefix/prefix_options.ts";
@@ -32,7 +33,6 @@ import { Outbox } from "./outbox.ts";
 import { unpackChunk } from "./packed_chunk.ts";
 import { plainRequest, plainValue, transferOf } from "./plain_request.ts";
 import type { Port } from "./port.ts";
-import { SilenceWatch } from "./silence.ts";
 
 export interface ConnectOptions {
   /** Gives the attempt up. Default: waits for as long as the port does not end. */

@@ -7,6 +7,7 @@
  */
 import { WorkerError } from "../../errors.ts";
 import type { EngineStatus, GenerationEngine } from "../../generation.ts";
+import { SilenceWatch } from "../../http/silence.ts";
 import { LIBRARY_VERSION } from "../prefix/prefix_options.ts";
 import { WakeUp } from "../step/wake_up.ts";
 import {
@@ -19,7 +20,6 @@ import { errorData } from "./error_data.ts";
 import { Outbox } from "./outbox.ts";
 import { packChunk } from "./packed_chunk.ts";
 import type { Port } from "./port.ts";
-import { SilenceWatch } from "./silence.ts";
 
 /** Milliseconds after which the status is looked at again, while there is work and while there is none. */
 const BUSY_MS = 100;

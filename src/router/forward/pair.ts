@@ -8,6 +8,7 @@
 import type { DisaggregatedSide } from "../../errors.ts";
 import { FAILED_SIDE_HEADER, HttpError } from "../../http/error_response.ts";
 import { sleep } from "../../http/retries.ts";
+import { Follower } from "../worker/follower.ts";
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
 
 /** Bytes of a prefill server's answer that are kept: more are never those of an error. */
@@ -64,8 +65,9 @@ export async function askPair(request: PairRequest): Promise<PairAttempt> {
       : await ofPrefill(failed, decoding, signal);
   const isAnswered = "answer" in attempt && attempt.of === "decode" && attempt.answer.status < 400;
   if (!isAnswered) {
-    prefill.abort();
-    if (!("answer" in attempt && attempt.of === "decode")) decode.abort();
+    const reason = new DOMException("The other server has failed", "AbortError");
+    prefill.abort(reason);
+    if (!("answer" in attempt && attempt.of === "decode")) decode.abort(reason);
   }
   return attempt;
 }
@@ -150,30 +152,4 @@ async function kept(answer: UpstreamAnswer): Promise<Exclude<Settled, { error: u
   }
   const body = { read: async () => undefined, cancel: () => {} };
   return { answer: { ...answer, body }, first };
-}
-
-/** A signal that ends with another one, or alone. */
-class Follower {
-  readonly #leader: AbortSignal;
-  readonly #own = new AbortController();
-  readonly #onAbort = () => this.#own.abort(this.#leader.reason);
-
-  constructor(leader: AbortSignal) {
-    this.#leader = leader;
-    leader.addEventListener("abort", this.#onAbort, { once: true });
-    if (leader.aborted) this.#onAbort();
-  }
-
-  get signal(): AbortSignal {
-    return this.#own.signal;
-  }
-
-  abort(): void {
-    this.release();
-    this.#own.abort(new DOMException("The other server has failed", "AbortError"));
-  }
-
-  release(): void {
-    this.#leader.removeEventListener("abort", this.#onAbort);
-  }
 }

@@ -81,6 +81,12 @@ export class HealthChecks {
       : this.#admit(worker, signal);
   }
 
+  /** A worker gives no sign of life: it is not healthy until it answers checks again. */
+  lose(worker: Worker): void {
+    this.#rows.set(worker, { failures: this.#options.failureThreshold, successes: 0 });
+    this.#change(worker, "unhealthy");
+  }
+
   async #admit(worker: Worker, signal: AbortSignal): Promise<boolean> {
     const { startupTimeout, startupInterval } = this.#options;
     const { workers, observer } = this.#around;

@@ -1,5 +1,6 @@
 /**
- * Notices that the other end of a port is gone where no event tells, as after a crash.
+ * Notices that another end is gone where no event tells: a thread after a crash, a server that is frozen
+ * or whose network is cut.
  *
  * @module
  */
@@ -9,6 +10,10 @@ const LOOK_MS = 1000;
 const MOST_SILENT = 20;
 
 export interface SilenceWatchOptions {
+  /** Milliseconds between two looks. Default 1000. */
+  readonly interval?: number;
+  /** Looks in a row without a word, after which it is gone. Default 20. */
+  readonly looks?: number;
   /** Whether a call waits for the other end now. The watch rests when none does. */
   readonly isWaiting: () => boolean;
   /** Asks the other end for a word. */
@@ -30,7 +35,7 @@ export class SilenceWatch {
   start(): void {
     if (this.#timer !== undefined) return;
     this.#silent = 0;
-    this.#timer = setInterval(() => this.#look(), LOOK_MS);
+    this.#timer = setInterval(() => this.#look(), this.#options.interval ?? LOOK_MS);
   }
 
   /** The other end has said something. */
@@ -45,7 +50,7 @@ export class SilenceWatch {
     }
     this.#silent += 1;
     if (this.#silent === 1) return;
-    if (this.#silent <= MOST_SILENT) {
+    if (this.#silent <= (this.#options.looks ?? MOST_SILENT)) {
       this.#options.ping();
       return;
     }
