@@ -57,10 +57,13 @@ const isRank = (pid: number): boolean => {
     return false;
   }
 };
+/** Process ids of a launcher's ranks, in their order. */
+export const ranksOf = (pid: number): readonly number[] => childrenOf(pid).filter(isRank);
+
 async function rankOf({ process: { pid } }: StartedWisp): Promise<number> {
   let found: number | undefined;
   await until(() => {
-    found = childrenOf(pid!).find(isRank);
+    [found] = ranksOf(pid!);
     if (found === undefined) throw new Error("Cannot find a rank of the launcher");
   });
   return found!;
