@@ -1,91 +1,158 @@
 /**
  * Each process of a pair that is killed, frozen, slowed or cut off in each state of a request: a client
  * gets the answer or is told by a typed error in time, no token is wrong, and nothing is left.
+ *
+ * `WISP_CAMPAIGN=1` goes through all of it, goes on where it was stopped, and keeps what clients saw in
+ * bench/results.
  */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { table } from "../../../bench/support/table.ts";
-import { syntheticSource, writeFolder } from "../../support/synthetic/source.ts";
-import { tinyLlama } from "../../support/synthetic/tiny_models.ts";
-import { follow } from "../support/pairs/asked.ts";
-import { ROLES, RunningPair } from "../support/pairs/running_pair.ts";
+import { lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
+import { ask, idsOf } from "../support/pairs/asked.ts";
+import { STROKES, type Struck } from "../support/pairs/stroke.ts";
 import {
   type Outcome,
   questionBody,
   STATES,
-  STROKES,
   type Strike,
   strike,
   strikeName,
 } from "../support/pairs/struck_pair.ts";
-import { adapterName, type ServingWisp, scratch, serveWisp, stopAll } from "../support/wisp.ts";
+import { type ComparedPair, comparedPair, tinyModel } from "../support/pairs/tiny_pair.ts";
+import { PAGES } from "../support/pairs/watched_pages.ts";
+import { stopAll } from "../support/wisp.ts";
 
-const isFull = process.env.WISP_TEST_FULL === "1";
-
-const ALL: readonly Strike[] = ROLES.flatMap((struck) =>
-  STROKES.flatMap((stroke) => STATES.map((state) => ({ struck, stroke, state }))),
+const isCampaign = process.env.WISP_CAMPAIGN === "1";
+const isFull = process.env.WISP_TEST_FULL === "1" || isCampaign;
+const RESULTS = fileURLToPath(
+  new URL("../../../bench/results/disaggregation_failures.json", import.meta.url),
 );
+
+const SERVERS = ["router", "prefill", "decode"] as const;
+const RANKS = ["prefill rank 0", "prefill rank 1", "decode rank 0", "decode rank 1"] as const;
+const all = (processes: readonly Struck[], strokes: typeof STROKES): readonly Strike[] =>
+  processes.flatMap((struck) =>
+    strokes.flatMap((stroke) => STATES.map((state) => ({ struck, stroke, state }))),
+  );
 const SHORT: readonly Strike[] = [
   { struck: "decode", stroke: "frozen", state: "decoding" },
   { struck: "prefill", stroke: "killed", state: "pages moving" },
 ];
 
+const kept: Record<string, Outcome> =
+  isCampaign && existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : {};
+const isDone = (given: Strike) => strikeName(given) in kept;
+const OF_SERVERS = (isFull ? all(SERVERS, STROKES) : SHORT).filter((one) => !isDone(one));
+const OF_RANKS = (isFull ? all(RANKS, ["killed", "frozen"]) : []).filter((one) => !isDone(one));
+
 /** Seconds that a machine under load takes longer. */
 const LOAD = 30;
 
-let alone: ServingWisp;
-let pair: RunningPair;
-const outcomes: Outcome[] = [];
-
-beforeAll(async () => {
-  const folder = scratch("one-layer");
-  await writeFolder(syntheticSource(tinyLlama(), 5), folder);
-  const model = ["--model-path", folder, "--adapter", adapterName()];
-  const length = ["--context-length", "2048", "--page-size", "4", "--random-seed", "7"];
-  [alone, pair] = await Promise.all([
-    serveWisp([...model, ...length, "--max-total-tokens", "8192"]),
-    RunningPair.start({ model }),
-  ]);
-});
-afterAll(async () => {
-  await stopAll();
-  await pair?.close();
-  if (outcomes.length === 0) return;
-  const rows = outcomes.map((one) => [
+afterAll(() => {
+  const rows = Object.values(kept).map((one) => [
     ...[one.struck, one.stroke, one.state, one.client, `${one.tokens}`],
     ...[one.clientSeconds, one.restSeconds, one.backSeconds].map((value) => value.toFixed(1)),
     one.said.slice(0, 200),
   ]);
   const head = ["process", "stroke", "state", "client", "tokens", "after s", "rest s", "back s"];
-  console.log(table([...head, "said"], rows));
+  if (rows.length > 0) console.log(table([...head, "said"], rows));
 });
 
-let number = 0;
+/** Another one at each call, so that its pages have to travel. */
+let asked = 0;
+async function question({ alone }: ComparedPair) {
+  asked += 1;
+  const body = questionBody(asked);
+  const right = idsOf(await ask(alone.url, body));
+  expect(right.length).toBeGreaterThan(0);
+  return { body, right };
+}
 
-describe("of a pair", () => {
-  test.each((isFull ? ALL : SHORT).map((given) => [strikeName(given), given] as const))(
-    "%s",
-    async (_, given) => {
-      number += 1;
-      const body = questionBody(number);
-      const { ids: right } = await follow(alone.url, body);
-      expect(right.length).toBeGreaterThan(0);
-      const outcome = await strike(pair, given, { body, right });
-      outcomes.push(outcome);
-      expect(outcome.clientSeconds).toBeLessThan(limitOf(given) + LOAD);
-      expect(outcome.restSeconds).toBeLessThan(limitOf(given) + LOAD);
-      requireTold(outcome);
-    },
-  );
-});
+async function requireOrder(compared: ComparedPair, given: Strike): Promise<void> {
+  const outcome = await strike(compared.pair, given, await question(compared));
+  expect(outcome.clientSeconds).toBeLessThan(limitOf(given) + LOAD);
+  expect(outcome.restSeconds).toBeLessThan(limitOf(given) + LOAD);
+  requireTold(outcome);
+  kept[strikeName(given)] = outcome;
+  if (isCampaign) writeFileSync(RESULTS, `${JSON.stringify(kept, null, 2)}\n`);
+}
 
 /** Seconds: three signs of life or three checks are missing, or the connection ends. */
-function limitOf({ stroke }: Strike): number {
-  return stroke === "killed" ? 2 : 10;
+function limitOf({ struck, stroke }: Strike): number {
+  if (stroke === "killed") return 2;
+  // The deadline of an exchange between ranks.
+  return struck.includes("rank") ? 36 : 10;
 }
 
 function requireTold({ struck, stroke, state, client }: Outcome): void {
   const told = ["the answer", "status 500", "status 502", "status 503", "event with 502"];
+  const ofRanks = struck.includes("rank") ? ["event with 503", "event with 500"] : [];
   // Nobody is left that could tell.
-  const isTold = struck === "router" && stroke === "killed" ? ["a broken connection"] : told;
+  const isUntold = struck === "router" && stroke === "killed";
+  const isTold = isUntold ? ["a broken connection"] : [...told, ...ofRanks];
   expect(state === "aborting" ? ["it left"] : isTold).toContain(client);
 }
+
+describe.skipIf(OF_SERVERS.length === 0)("of a pair", () => {
+  let compared: ComparedPair;
+  beforeAll(async () => {
+    compared = await comparedPair({ model: await tinyModel() });
+  });
+  afterAll(async () => {
+    await stopAll();
+    await compared?.pair.close();
+  });
+
+  test("messages that come twice, or late, make no answer wrong", async () => {
+    const { pair } = compared;
+    const pages = pair.pagesOf("prefill");
+    for (const type of ["open", "want", "taken", PAGES, "end"]) {
+      const { body, right } = await question(compared);
+      let isTwice = false;
+      pages.look = (_, one) => {
+        if (one !== type || isTwice) return "pass";
+        isTwice = true;
+        return "twice";
+      };
+      const seen = await ask(pair.of("router").url, body);
+      expect([type, isTwice, seen.ending, idsOf(seen)]).toEqual([type, true, "the answer", right]);
+    }
+    const { body, right } = await question(compared);
+    pages.release();
+    let late = 0;
+    pages.delay = () => {
+      late += 1;
+      return 30 * (late % 4);
+    };
+    const seen = await ask(pair.of("router").url, body);
+    expect([seen.ending, idsOf(seen)]).toEqual(["the answer", right]);
+    expect(late).toBeGreaterThan(5);
+    pages.release();
+    await pair.rest(pair.names);
+  });
+
+  test.each(OF_SERVERS.map((given) => [strikeName(given), given] as const))("%s", (_, given) =>
+    requireOrder(compared, given),
+  );
+});
+
+const lack = lackOfMpi();
+tellLack(lack);
+
+describe.skipIf(lack !== undefined || OF_RANKS.length === 0)("of a pair of two ranks each", () => {
+  let compared: ComparedPair;
+  beforeAll(async () => {
+    const more = ["--tp-size", "2", "--nnodes", "1", "--gpu-id-step", "0"];
+    compared = await comparedPair({ model: await tinyModel(), more });
+  });
+  afterAll(async () => {
+    await stopAll();
+    await compared?.pair.close();
+  });
+
+  test.each(OF_RANKS.map((given) => [strikeName(given), given] as const))("%s", (_, given) =>
+    requireOrder(compared, given),
+  );
+});

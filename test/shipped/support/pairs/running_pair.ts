@@ -1,18 +1,21 @@
 /**
- * A router, a prefill and a decode server as installed programs, each of which may end and begin again:
- * they reach each other over lines that may be cut, and what the two servers say to each other is seen.
+ * A router and prefill and decode servers as installed programs, each of which may end and begin again:
+ * they reach each other over lines that may be cut, and what servers say to each other is seen.
  *
  * @module
  */
 import { expect } from "vitest";
 import { freePort } from "../../../support/mpi/processes.ts";
 import { until } from "../../../support/until.ts";
-import { type ServeOptions, type ServingWisp, serveWisp } from "../wisp.ts";
+import { type ServingWisp, serveWisp } from "../wisp.ts";
 import { CutLine } from "./cut_line.ts";
 import { WatchedPages } from "./watched_pages.ts";
 
-export const ROLES = ["router", "prefill", "decode"] as const;
-export type Role = (typeof ROLES)[number];
+export type Kind = "router" | "prefill" | "decode";
+export type ServerName = "prefill" | "decode" | "prefill 2" | "decode 2";
+export type Name = "router" | ServerName;
+
+export const kindOf = (name: string): Kind => name.split(" ")[0] as Kind;
 
 /** Seconds of a check, and how many fail before a worker counts as lost. */
 const HEALTH = { timeout: 2, threshold: 3 };
@@ -24,98 +27,130 @@ const SHARED = [
 ];
 
 export interface PairOptions {
-  /** Of the model, of both servers. */
+  /** Of the model, of all servers. */
   readonly model: readonly string[];
-  /** Of both. Default: none. */
+  /** Further options of all servers. Default: none. */
   readonly more?: readonly string[];
-  readonly serve?: ServeOptions;
+  /** Default: one of either kind. */
+  readonly names?: readonly ServerName[];
+}
+
+/** How a prefill server is met. */
+interface Meeting {
+  readonly line: CutLine;
+  readonly pages: WatchedPages;
 }
 
 export class RunningPair {
+  readonly names: readonly Name[];
   readonly #options: PairOptions;
-  readonly #servers = new Map<Role, ServingWisp>();
-  readonly lines: Readonly<Record<"prefill" | "decode" | "pages", CutLine>>;
-  readonly pages: WatchedPages;
+  readonly #servers = new Map<Name, ServingWisp>();
+  readonly #lines = new Map<ServerName, CutLine>();
+  readonly #meetings = new Map<ServerName, Meeting>();
 
-  private constructor(options: PairOptions, lines: RunningPair["lines"], pages: WatchedPages) {
+  private constructor(options: PairOptions) {
     this.#options = options;
-    this.lines = lines;
-    this.pages = pages;
-    lines.pages.target = pages.port;
+    this.names = ["router", ...(options.names ?? (["prefill", "decode"] as const))];
   }
 
   static async start(options: PairOptions): Promise<RunningPair> {
-    const [prefill, decode, pages] = await Promise.all([1, 2, 3].map(() => CutLine.open()));
-    const lines = { prefill: prefill!, decode: decode!, pages: pages! };
-    const pair = new RunningPair(options, lines, await WatchedPages.open());
-    await Promise.all([pair.begin("prefill"), pair.begin("decode")]);
+    const pair = new RunningPair(options);
+    const servers = pair.names.filter((name) => name !== "router");
+    for (const name of servers) {
+      pair.#lines.set(name, await CutLine.open());
+      if (kindOf(name) !== "prefill") continue;
+      const [line, pages] = [await CutLine.open(), await WatchedPages.open()];
+      line.target = pages.port;
+      pair.#meetings.set(name, { line, pages });
+    }
+    await Promise.all(servers.map((name) => pair.begin(name)));
     await pair.begin("router");
     return pair;
   }
 
-  of(role: Role): ServingWisp {
-    return this.#servers.get(role)!;
+  of(name: Name): ServingWisp {
+    return this.#servers.get(name)!;
   }
 
-  /** Starts a server, the first time or once it has ended. */
-  async begin(role: Role): Promise<void> {
-    const { lines, pages } = this;
-    const { serve } = this.#options;
-    if (role === "router") {
+  /** What a prefill server and others say to each other. */
+  pagesOf(name: ServerName): WatchedPages {
+    return this.#meetings.get(name)!.pages;
+  }
+
+  get pages(): readonly WatchedPages[] {
+    return [...this.#meetings.values()].map(({ pages }) => pages);
+  }
+
+  /** All that a program is reached by; of the router all by which it reaches others. */
+  linesOf(name: Name): readonly CutLine[] {
+    if (name === "router") return [...this.#lines.values()];
+    const meeting = this.#meetings.get(name)?.line;
+    // A decode server goes to the meetings of others, where it is the only one.
+    const goesTo = this.names.length === 3 ? [...this.#meetings.values()] : [];
+    const met = meeting === undefined ? goesTo.map(({ line }) => line) : [meeting];
+    return [this.#lines.get(name)!, ...met];
+  }
+
+  /** Starts a program, the first time or once it has ended. */
+  async begin(name: Name): Promise<void> {
+    if (name === "router") {
       const router = await serveWisp(this.#routerOptions(), { command: ["launch_router"] });
       this.#servers.set("router", router);
       // Its own request for the pair is over then.
       await until(async () => expect((await router.get("/readiness")).status).toBe(200));
       return;
     }
-    const own = [...this.#options.model, ...(this.#options.more ?? []), ...SHARED];
-    // The port may be given, as ranks say it in their own time.
-    const port = role === "prefill" ? await freePort() : lines.pages.port;
-    if (role === "prefill") pages.target = port;
-    const server = await serveWisp(
-      [
-        ...[...own, "--disaggregation-mode", role, "--disaggregation-bootstrap-port", `${port}`],
-        ...["--disaggregation-prefill-hosts", `127.0.0.1:${lines.pages.port}`],
-      ],
-      serve,
-    );
-    lines[role].target = Number(new URL(server.url).port);
-    this.#servers.set(role, server);
+    const meetings = [...this.#meetings.values()];
+    const meeting = this.#meetings.get(name);
+    // The port is given, as ranks say it in their own time.
+    const port = meeting === undefined ? 1 : await freePort();
+    if (meeting !== undefined) meeting.pages.target = port;
+    const { model, more = [] } = this.#options;
+    const server = await serveWisp([
+      ...[...model, ...SHARED, ...more, "--disaggregation-mode", kindOf(name)],
+      ...["--disaggregation-bootstrap-port", `${port}`, "--disaggregation-prefill-hosts"],
+      ...meetings.map(({ line }) => `127.0.0.1:${line.port}`),
+    ]);
+    this.#lines.get(name)!.target = Number(new URL(server.url).port);
+    this.#servers.set(name, server);
   }
 
-  /** Starts a server that has ended, or is about to. */
-  async beginAgain(role: Role): Promise<void> {
-    await until(() => expect([role, hasEnded(this.of(role))]).toEqual([role, true]));
-    await this.begin(role);
+  /** Starts a program that has ended, or is about to. */
+  async beginAgain(name: Name): Promise<void> {
+    await until(() => expect([name, hasEnded(this.of(name))]).toEqual([name, true]));
+    await this.begin(name);
   }
 
-  /** Waits until a server serves that was frozen; one that has ended of it begins again. */
-  async serveAgain(role: Role): Promise<void> {
-    const server = this.of(role);
-    const isHealthy = await until(async () => {
+  /** Waits until a program serves that was frozen; one that has ended of it begins again. */
+  async serveAgain(name: Name): Promise<void> {
+    const server = this.of(name);
+    const path = name === "router" ? "/liveness" : "/health";
+    const isThere = await until(async () => {
       if (hasEnded(server)) return false;
-      const path = role === "router" ? "/liveness" : "/health";
       expect((await server.get(path)).status).toBe(200);
       return true;
     });
-    if (!isHealthy) await this.begin(role);
+    if (!isThere) await this.begin(name);
   }
 
   #routerOptions(): readonly string[] {
-    const { prefill, decode, pages } = this.lines;
+    const workers = [...this.#lines].flatMap(([name, { url }]) => {
+      const port = this.#meetings.get(name)?.line.port;
+      return port === undefined ? ["--decode", url] : ["--prefill", url, `${port}`];
+    });
     return [
-      ...["--pd-disaggregation", "--prefill", prefill.url, `${pages.port}`, "--decode", decode.url],
-      ...["--policy", "random", "--prometheus-port", "0", "--worker-startup-check-interval", "0.2"],
+      ...["--pd-disaggregation", ...workers, "--policy", "random", "--prometheus-port", "0"],
       ...["--health-check-interval-secs", "0.5", "--health-success-threshold", "1"],
-      ...["--health-check-timeout-secs", `${HEALTH.timeout}`],
-      ...["--health-failure-threshold", `${HEALTH.threshold}`, "--disable-circuit-breaker"],
+      ...["--health-check-timeout-secs", `${HEALTH.timeout}`, "--disable-circuit-breaker"],
+      ...["--health-failure-threshold", `${HEALTH.threshold}`],
+      ...["--worker-startup-check-interval", "0.2"],
     ];
   }
 
-  /** Rooms, leases, messages, tokens and requests that a server has still; all zero where it rests. */
-  async heldBy(role: Role): Promise<readonly number[]> {
-    const server = this.of(role);
-    if (role === "router") {
+  /** Rooms, leases, messages, tokens and requests that a program has still; all zero where it rests. */
+  async heldBy(name: Name): Promise<readonly number[]> {
+    const server = this.of(name);
+    if (name === "router") {
       const metrics = /Metrics at (\S+)/.exec(server.output())![1]!;
       const text = await (await fetch(metrics)).text();
       const counts = text.matchAll(/^wisp_router_running_requests\{[^}]*\} (\d+)$/gm);
@@ -134,20 +169,20 @@ export class RunningPair {
   }
 
   /** Waits until nothing of any request is left on these. @returns Seconds. */
-  async rest(roles: readonly Role[]): Promise<number> {
+  async rest(names: readonly Name[]): Promise<number> {
     const begun = performance.now();
-    for (const role of roles) {
+    for (const name of names) {
       await until(async () => {
-        const held = await this.heldBy(role);
-        expect([role, held.some((count) => count !== 0), held]).toEqual([role, false, held]);
+        const held = await this.heldBy(name);
+        expect([name, held.some((count) => count !== 0), held]).toEqual([name, false, held]);
       });
     }
     return (performance.now() - begun) / 1000;
   }
 
   async close(): Promise<void> {
-    const { prefill, decode, pages } = this.lines;
-    await Promise.all([prefill, decode, pages, this.pages].map((one) => one.close()));
+    const meetings = [...this.#meetings.values()].flatMap(({ line, pages }) => [line, pages]);
+    await Promise.all([...this.#lines.values(), ...meetings].map((one) => one.close()));
   }
 }
 

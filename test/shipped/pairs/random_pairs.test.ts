@@ -1,0 +1,83 @@
+/**
+ * Random schedules with real processes: two servers of either kind behind a router, requests of all kinds,
+ * and faults. Each request is answered as by one server or ends with an error that says so.
+ *
+ * `WISP_CAMPAIGN=1` goes on where an earlier campaign was stopped, and keeps its counts in bench/results.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { afterAll, expect, test } from "vitest";
+import {
+  drawnSchedule,
+  noCounts,
+  runSchedule,
+  type ScheduleCounts,
+} from "../support/pairs/random_schedule.ts";
+import type { RunningPair } from "../support/pairs/running_pair.ts";
+import { comparedPair, EMBEDDED, tinyModel } from "../support/pairs/tiny_pair.ts";
+import { stopAll } from "../support/wisp.ts";
+
+const isFull = process.env.WISP_TEST_FULL === "1";
+const isCampaign = process.env.WISP_CAMPAIGN === "1";
+const RESULTS = fileURLToPath(
+  new URL("../../../bench/results/disaggregation_schedules.json", import.meta.url),
+);
+const HOURS = 3_600_000;
+
+const MODELS = ["one layer", "the embedded model"] as const;
+type ModelName = (typeof MODELS)[number];
+/** Schedules of each. */
+const AIMS: Readonly<Record<ModelName, number>> = {
+  "one layer": isCampaign ? 1000 : isFull ? 40 : 2,
+  "the embedded model": isCampaign ? 50 : isFull ? 4 : 0,
+};
+
+afterAll(stopAll);
+
+const kept = (): Record<string, ScheduleCounts> =>
+  isCampaign && existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")).counts : {};
+
+test.each(MODELS.filter((name) => AIMS[name] > 0))(
+  "%s: answers are those of one server, or errors that say so",
+  async (name) => {
+    const all = kept();
+    const counts = all[name] ?? noCounts();
+    all[name] = counts;
+    const model = name === "one layer" ? await tinyModel() : EMBEDDED;
+    const compared = await comparedPair({
+      model,
+      names: ["prefill", "decode", "prefill 2", "decode 2"],
+    });
+    const { pair } = compared;
+    try {
+      // In short: one without a fault, one with.
+      const seeds = isFull || isCampaign ? undefined : shortSeeds(pair);
+      while (counts.schedules < AIMS[name]) {
+        const seed = seeds?.[counts.schedules] ?? counts.schedules + 1;
+        await runSchedule(compared, seed, counts);
+        if (isCampaign) keep(all);
+      }
+    } finally {
+      await stopAll();
+      await pair.close();
+    }
+    console.log(name, counts);
+    expect(counts.failures).toEqual([]);
+    expect(counts.endings["the answer"]).toBeGreaterThan(counts.requests / 3);
+  },
+  isCampaign ? 24 * HOURS : undefined,
+);
+
+function shortSeeds({ names }: RunningPair): readonly number[] {
+  const seeds = Array.from({ length: 100 }, (_, i) => i + 1);
+  const isCalm = (seed: number) => drawnSchedule(seed, names).faults.length === 0;
+  const isKilled = (seed: number) =>
+    drawnSchedule(seed, names).faults.some(
+      ({ fault, name }) => fault === "killed" && name !== "router",
+    );
+  return [seeds.find(isCalm)!, seeds.find(isKilled)!];
+}
+
+function keep(counts: Readonly<Record<string, ScheduleCounts>>): void {
+  writeFileSync(RESULTS, `${JSON.stringify({ counts }, null, 2)}\n`);
+}

@@ -1,0 +1,159 @@
+/**
+ * Requests of all kinds at once, to a router of several servers that are killed, frozen, slowed, cut off,
+ * stopped and started meanwhile: what has become of them, and whether anything is wrong.
+ *
+ * @module
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import { seeded } from "../../../support/seeded.ts";
+import { ask, type Seen } from "./asked.ts";
+import { bitsOf, type Draw, type DrawnRequest, drawnRequest } from "./random_requests.ts";
+import { kindOf, type Name, type RunningPair } from "./running_pair.ts";
+import { beginStroke, STROKES, type Stroke } from "./stroke.ts";
+import { inTime } from "./struck_pair.ts";
+import type { ComparedPair } from "./tiny_pair.ts";
+
+/** A server is told to end, and begins again: its requests have time to end. */
+type Fault = Stroke | "restarted" | "late messages";
+
+interface DrawnFault {
+  /** Milliseconds behind the beginning of all, and until it is undone. */
+  readonly at: number;
+  readonly lasts: number;
+  readonly name: Name;
+  readonly fault: Fault;
+}
+
+export interface Schedule {
+  readonly requests: readonly DrawnRequest[];
+  readonly faults: readonly DrawnFault[];
+}
+
+const FAULTS: readonly Fault[] = [...STROKES, "restarted", "late messages"];
+
+export function drawnSchedule(seed: number, names: readonly Name[]): Schedule {
+  const random = seeded(seed);
+  const draw: Draw = (count) => Math.floor(random() * count);
+  const requests = Array.from({ length: 2 + draw(5) }, (_, i) =>
+    drawnRequest(draw, `schedule-${seed}-${i}`),
+  );
+  // The router itself ends seldom: all of its clients see that.
+  const servers = names.filter((name) => name !== "router");
+  const faults = Array.from({ length: draw(3) }, (): DrawnFault => {
+    const name = draw(12) === 0 ? "router" : servers[draw(servers.length)]!;
+    return { at: draw(1200), lasts: 100 + draw(2500), name, fault: FAULTS[draw(FAULTS.length)]! };
+  });
+  const first = faults[0];
+  // A process has one at a time.
+  return { requests, faults: faults.filter((one) => one === first || one.name !== first?.name) };
+}
+
+export interface ScheduleCounts {
+  schedules: number;
+  /** Schedules without a fault: all that stayed must be answered. */
+  calm: number;
+  requests: number;
+  /** Requests by how they ended. */
+  endings: Record<string, number>;
+  faults: Record<string, number>;
+  /** What is not as it must be. */
+  failures: string[];
+}
+
+export const noCounts = (): ScheduleCounts => ({
+  ...{ schedules: 0, calm: 0, requests: 0, endings: {}, faults: {}, failures: [] },
+});
+
+const count = (counts: Record<string, number>, name: string) => {
+  counts[name] = (counts[name] ?? 0) + 1;
+};
+
+/** Runs a schedule, and counts what has come of it. Afterwards all serve, and nothing is left. */
+export async function runSchedule(
+  { pair, alone }: ComparedPair,
+  seed: number,
+  counts: ScheduleCounts,
+): Promise<void> {
+  const { requests, faults } = drawnSchedule(seed, pair.names);
+  const fail = (text: string) => counts.failures.push(`seed ${seed}: ${text}`);
+  const right = await Promise.all(requests.map(({ body }) => ask(alone.url, body)));
+  const begun = requests.map((request) => begin(pair, request));
+  const undone = Promise.all(faults.map((fault) => disturb(pair, fault)));
+  const seen = await Promise.all(
+    begun.map((one, i) => inTime(one, `${i}`).catch((error: Error) => error)),
+  );
+  await undone;
+  for (const pages of pair.pages) pages.release();
+  for (const [i, one] of seen.entries()) {
+    counts.requests += 1;
+    if (one instanceof Error) {
+      fail(`request ${i}: ${one.message}`);
+      continue;
+    }
+    count(counts.endings, one.ending);
+    const problem = problemOf(one, right[i]!, requests[i]!, faults.length === 0);
+    if (problem !== undefined) fail(`request ${i}: ${problem}`);
+  }
+  for (const { fault, name } of faults) count(counts.faults, `${kindOf(name)} ${fault}`);
+  if (faults.length === 0) counts.calm += 1;
+  await pair.rest(pair.names);
+  counts.schedules += 1;
+}
+
+async function begin(pair: RunningPair, { at, body, leaving }: DrawnRequest): Promise<Seen> {
+  await sleep(at);
+  const { url } = pair.of("router");
+  const left = new AbortController();
+  const asked = ask(url, body, { signal: left.signal });
+  if (leaving.how === "stays") return asked;
+  await Promise.race([asked, sleep(leaving.after)]);
+  if (leaving.how === "leaves") left.abort();
+  else {
+    const { rid } = body as { readonly rid: string };
+    const headers = { "content-type": "application/json" };
+    const init = { method: "POST", headers, body: JSON.stringify({ rid }) };
+    // The router may be away.
+    await fetch(`${url}/abort_request`, init).catch(() => {});
+  }
+  return asked;
+}
+
+async function disturb(pair: RunningPair, { at, lasts, name, fault }: DrawnFault): Promise<void> {
+  await sleep(at);
+  if (fault === "late messages") {
+    for (const pages of pair.pages) pages.delay = () => 20;
+    await sleep(lasts);
+    return;
+  }
+  if (fault === "restarted") {
+    pair.of(name).process.kill("SIGTERM");
+    await pair.beginAgain(name);
+    return;
+  }
+  const stroke = beginStroke(pair, name, fault);
+  await sleep(lasts);
+  await stroke.end();
+}
+
+/** What is wrong with how a request ended. */
+function problemOf(
+  { ending, said, answers }: Seen,
+  { answers: right }: Seen,
+  { leaving }: DrawnRequest,
+  isCalm: boolean,
+): string | undefined {
+  const isWhole = ending === "the answer" && leaving.how !== "aborts";
+  if (isCalm && leaving.how === "stays" && !isWhole) return `it ends with ${ending}: ${said}`;
+  if (isWhole && !isDeepStrictEqual(answers.map(bitsOf), right.map(bitsOf))) {
+    return `its answer is ${JSON.stringify(answers)}, and ${JSON.stringify(right)} is right`;
+  }
+  for (const [i, one] of answers.entries()) {
+    const whole = right[i]?.output_ids ?? [];
+    const came = one?.output_ids ?? [];
+    if (came.join() !== whole.slice(0, came.length).join()) {
+      return `answer ${i} has the tokens ${came}, and ${whole} are right`;
+    }
+  }
+  return undefined;
+}
