@@ -40,7 +40,7 @@ const ofBuiltFiles = [
 
 /** Tests of browsers, bundlers, processes and large models, which `npm run test:drivers` has. */
 const longTests = [
-  "test/browser/**/{decode_images,decode_node,demo,demo_errors,demo_screenshots,demo_storage,grammar_worker,image_worker,local_endpoint,package,storage}.test.ts",
+  "test/browser/**/{decode_images,decode_node,demo,demo_decode_node,demo_errors,demo_screenshots,demo_storage,grammar_worker,image_worker,local_endpoint,package,storage}.test.ts",
   "test/browser/{image_answers,worker_engine}.test.ts",
   "test/start.test.ts",
   "test/browser/device/{device_page,firefox,firefox_readback,kernels}.test.ts",

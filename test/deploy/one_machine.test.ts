@@ -1,4 +1,5 @@
 /** The container and compose files of `deploy`. */
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -25,6 +26,14 @@ const manifest = JSON.parse(readFileSync(join(DEPLOY, "../package.json"), "utf8"
   readonly version: string;
   readonly bin: object;
 };
+
+const INSTRUCTIONS = [
+  ...["FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "ENTRYPOINT", "CMD"],
+];
+/** Where the lists were never fetched there are only packages that are installed. */
+const hasPackageLists = /Candidate: \d/.test(
+  spawnSync("apt-cache", ["policy", "libmpich-dev"], { encoding: "utf8" }).stdout ?? "",
+);
 
 describe("deploy/compose.yaml", () => {
   const compose = readYaml<z.infer<typeof COMPOSE>>(join(DEPLOY, "compose.yaml"));
@@ -72,6 +81,44 @@ describe("deploy/Containerfile", () => {
     expect(name).toBe("launch_server");
     expect(serverOptions(args).port).toBe(30_000);
     expect(containerfile).toMatch(/^USER node$/m);
+  });
+
+  test("has instructions that there are, each of a stage that begins with an image or an earlier stage", () => {
+    // A line may go on behind a backslash.
+    const lines = containerfile.replace(/\\\n\s*/g, "").split("\n");
+    const instructions = lines.filter((line) => line !== "" && !line.startsWith("#"));
+    const stages: string[] = [];
+    for (const line of instructions) {
+      const [, name, rest] = /^([A-Z]+) (\S.*)$/.exec(line) ?? [];
+      expect(INSTRUCTIONS, line).toContain(name);
+      if (name !== "FROM") {
+        expect(stages, line).not.toEqual([]);
+        const [, from] = /^--from=(\S+)/.exec(rest!) ?? [];
+        if (from !== undefined) expect(stages).toContain(from);
+        continue;
+      }
+      const [, image, stage] = /^(\S+) AS (\w+)$/.exec(rest!)!;
+      // An image is named with its version and the system that packages come from.
+      if (!stages.includes(image!)) expect(image).toMatch(/^node:\d+-trixie-slim$/);
+      stages.push(stage!);
+    }
+    // Whoever it runs as may not change it.
+    const users = instructions.filter((line) => line.startsWith("USER "));
+    expect(users.at(-1)).toBe("USER node");
+    const { port } = serverOptions([]);
+    const { services } = readYaml<z.infer<typeof COMPOSE>>(join(DEPLOY, "compose.yaml"));
+    const [, exposed] = /^EXPOSE (.*)$/m.exec(containerfile)!;
+    const router = routerOptions(services.router!.command.slice(1));
+    expect(exposed!.split(" ").map(Number)).toEqual([port, router.port]);
+  });
+
+  test.skipIf(!hasPackageLists)("installs packages that Debian has", () => {
+    const named = [...containerfile.matchAll(/--no-install-recommends ([^\\\n]+)/g)];
+    const packages = named.flatMap(([, names]) => names!.trim().split(" "));
+    expect(packages).toContain("mesa-vulkan-drivers");
+    const { stdout } = spawnSync("apt-cache", ["pkgnames"], { encoding: "utf8" });
+    const known = new Set(stdout.split("\n"));
+    expect(packages.filter((name) => !known.has(name))).toEqual([]);
   });
 
   test("leaves out of its context what is built or installed anew", () => {

@@ -70,3 +70,35 @@ export async function ask(page: Page, question: string): Promise<void> {
   await page.getByRole("textbox", { name: "Question" }).press("Enter");
   await answers.nth(before).locator(".actions").waitFor();
 }
+
+/** Waits until the only answer has some characters, while more of them come. */
+export const hasBegun = (page: Page, length: number) =>
+  page.waitForFunction(
+    (length) => (document.querySelector(".round > .markdown")?.textContent ?? "").length > length,
+    length,
+  );
+
+export interface OnceBegun {
+  /** Characters of the only answer. */
+  readonly length: number;
+  /** Of the element that is clicked or gets the key. */
+  readonly selector: string;
+  readonly how: "Escape" | "click";
+}
+
+/**
+ * Has the page itself press a key or click once its answer has begun: what comes from outside may come
+ * behind the end of the answer, on a machine that is busy.
+ */
+export const onceBegun = (page: Page, given: OnceBegun) =>
+  page.evaluate(({ length, selector, how }) => {
+    const observer = new MutationObserver(() => {
+      const answer = document.querySelector(".round > .markdown")?.textContent ?? "";
+      if (answer.length <= length) return;
+      observer.disconnect();
+      const element = document.querySelector<HTMLElement>(selector)!;
+      if (how === "click") element.click();
+      else element.dispatchEvent(new KeyboardEvent("keydown", { key: how, bubbles: true }));
+    });
+    observer.observe(document.body, { subtree: true, childList: true, characterData: true });
+  }, given);

@@ -7,7 +7,7 @@
 import { expect } from "vitest";
 import { freePort } from "../../../support/mpi/processes.ts";
 import { until } from "../../../support/until.ts";
-import { type ServingWisp, serveWisp } from "../wisp.ts";
+import { type ServingWisp, serveWisp, type WispOptions } from "../wisp.ts";
 import { CutLine } from "./cut_line.ts";
 import { WatchedPages } from "./watched_pages.ts";
 
@@ -31,6 +31,8 @@ export interface PairOptions {
   readonly model: readonly string[];
   /** Further options of all servers. Default: none. */
   readonly more?: readonly string[];
+  /** How they are started. */
+  readonly serve?: WispOptions;
   /** Default: one of either kind. */
   readonly names?: readonly ServerName[];
 }
@@ -105,12 +107,13 @@ export class RunningPair {
     // The port is given, as ranks say it in their own time.
     const port = meeting === undefined ? 1 : await freePort();
     if (meeting !== undefined) meeting.pages.target = port;
-    const { model, more = [] } = this.#options;
-    const server = await serveWisp([
+    const { model, more = [], serve } = this.#options;
+    const options = [
       ...[...model, ...SHARED, ...more, "--disaggregation-mode", kindOf(name)],
       ...["--disaggregation-bootstrap-port", `${port}`, "--disaggregation-prefill-hosts"],
       ...meetings.map(({ line }) => `127.0.0.1:${line.port}`),
-    ]);
+    ];
+    const server = await serveWisp(options, serve);
     this.#lines.get(name)!.target = Number(new URL(server.url).port);
     this.#servers.set(name, server);
   }
