@@ -38,7 +38,9 @@ export class WatchedPages {
     this.#server = server;
     server.on("connection", (decode) => {
       const prefill = new WebSocket(`ws://127.0.0.1:${this.target}/pages`);
-      const opened = Promise.race([once(prefill, "open"), once(prefill, "close")]);
+      const opened = new Promise<void>((resolve) => {
+        for (const event of ["open", "close"]) prefill.once(event, () => resolve());
+      });
       this.#follow("decode", decode, prefill, opened);
       this.#follow("prefill", prefill, decode, opened);
     });
