@@ -13,6 +13,8 @@ export type ChannelMessage = string | Uint8Array<ArrayBuffer> | MessagePieces;
 
 export interface ChannelEvents {
   onMessage(message: ChannelMessage): void;
+  /** Something has come that waits for its turn behind pages: the other end lives. */
+  onHeard?(): void;
   /** Once: nothing comes or goes any more, for this reason. */
   onClose(reason: string): void;
 }

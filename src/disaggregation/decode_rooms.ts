@@ -248,6 +248,7 @@ class Link {
     });
     channel.listen({
       onMessage: (message) => this.#take(message),
+      onHeard: () => this.#heartbeat?.heard(),
       onClose: (reason) => this.#end(reason),
     });
     const ticket = this.#address.ticket?.id;

@@ -26,7 +26,12 @@ export interface UcxChannelOptions {
   readonly isRequired: boolean;
   /** Bytes of a message at most. */
   readonly maxMessage: number;
+  /** Milliseconds in which pages come that others wait behind. Default 30000. */
+  readonly arrivalTimeout?: number;
 }
+
+/** The first pages come once UCX has connected, which on a busy machine takes seconds. */
+const ARRIVAL_TIMEOUT = 30_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -137,6 +142,8 @@ export class UcxChannel implements Channel {
     }
     const length = isNote ? this.#lengthIn(message) : lengthIn(message);
     if (length === undefined) return;
+    // A sign of life is one, whatever it waits for.
+    this.#events!.onHeard?.();
     if (this.#behindBytes + length + MESSAGE_BYTES > MAX_UNSENT_BYTES) {
       this.#fail(`more than ${MAX_UNSENT_BYTES} bytes wait behind pages that do not come`);
       return;
@@ -167,17 +174,27 @@ export class UcxChannel implements Channel {
   async #deliver(): Promise<void> {
     while (this.#behind.length > 0 && !this.#isOver) {
       let message: ChannelMessage;
+      const late = this.#limitArrival();
       try {
         message = await this.#behind[0]!.message;
       } catch (error) {
         this.#fail((error as Error).message);
         return;
+      } finally {
+        clearTimeout(late);
       }
       if (this.#isOver) return;
       this.#behindBytes -= this.#behind.shift()!.length + MESSAGE_BYTES;
       // It may end the connection.
       this.#events!.onMessage(message);
     }
+  }
+
+  /** What waits behind pages would wait for ever, where UCX is cut off and the other way is not. */
+  #limitArrival(): NodeJS.Timeout {
+    const { arrivalTimeout = ARRIVAL_TIMEOUT } = this.#options;
+    const problem = `pages have not come by UCX within ${arrivalTimeout / 1000} s`;
+    return setTimeout(() => this.#fail(problem), arrivalTimeout);
   }
 
   /** Ends the connection, as it does not carry pages any more. */

@@ -21,15 +21,23 @@ beforeAll(async () => {
 afterAll(() => ucx?.close());
 
 /** Two ends, of which the first sends pages to the second. */
-function pairOf({ isRequired = false, maxMessage = MOST } = {}) {
+function pairOf({ isRequired = false, maxMessage = MOST, arrivalTimeout = 60_000 } = {}) {
   const [one, other] = channelPair();
-  const ends = [one, other].map((inner) => new UcxChannel(inner, { ucx, isRequired, maxMessage }));
+  const options = { ucx, isRequired, maxMessage, arrivalTimeout };
+  const ends = [one, other].map((inner) => new UcxChannel(inner, options));
   const [from, to] = ends as [UcxChannel, UcxChannel];
   const heard: ChannelMessage[] = [];
   const closed: string[] = [];
-  to.listen({ onMessage: (message) => heard.push(message), onClose: (why) => closed.push(why) });
+  const signs = { count: 0 };
+  to.listen({
+    onMessage: (message) => heard.push(message),
+    onHeard: () => {
+      signs.count += 1;
+    },
+    onClose: (why) => closed.push(why),
+  });
   from.listen({ onMessage: () => {}, onClose: (why) => closed.push(why) });
-  return { from, to, heard, closed };
+  return { from, to, heard, closed, signs };
 }
 
 function bytesOf(length: number, seed: number): Uint8Array<ArrayBuffer> {
@@ -103,6 +111,26 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
     expect(closed[0]).toContain("it has another length than was told");
     expect(heard).toEqual([]);
     ucx.disconnect(peer);
+  });
+
+  test("hold up signs of life of the other end as messages only, and not for ever", async () => {
+    const { from, to, heard, closed, signs } = pairOf();
+    const { address, low, high } = JSON.parse(to.way.offer);
+    from.send("#4");
+    for (let beats = 0; beats < 5; beats++) from.send('{"type":"beat"}');
+    await until(() => expect(signs.count).toBe(6));
+    expect([heard, closed]).toEqual([[], []]);
+    const { peer } = ucx.connect(new Uint8Array(Buffer.from(address, "base64")));
+    await ucx.send(peer, { low, high }, [bytesOf(4, 0)]);
+    await until(() => expect(heard).toHaveLength(6));
+    ucx.disconnect(peer);
+    from.close("done");
+
+    const late = pairOf({ arrivalTimeout: 50 });
+    expect(late.from.way.fits(late.to.way.offer)).toBe(true);
+    late.from.send("#4");
+    await until(() => expect(late.closed).toHaveLength(2));
+    expect(late.closed[0]).toBe("pages have not come by UCX within 0.05 s");
   });
 
   test("that never come are not waited for once the connection has ended", async () => {
