@@ -11,7 +11,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { table } from "../../../bench/support/table.ts";
 import { lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { ask, idsOf } from "../support/pairs/asked.ts";
-import { STROKES, type Struck } from "../support/pairs/stroke.ts";
+import { STROKES, type Stroke, type Struck } from "../support/pairs/stroke.ts";
 import {
   type Outcome,
   questionBody,
@@ -30,11 +30,11 @@ const RESULTS = fileURLToPath(
   new URL("../../../bench/results/disaggregation_failures.json", import.meta.url),
 );
 
-const SERVERS = ["router", "prefill", "decode"] as const;
+const SERVERS = ["decode", "prefill", "router"] as const;
 const RANKS = ["prefill rank 0", "prefill rank 1", "decode rank 0", "decode rank 1"] as const;
-const all = (processes: readonly Struck[], strokes: typeof STROKES): readonly Strike[] =>
-  processes.flatMap((struck) =>
-    strokes.flatMap((stroke) => STATES.map((state) => ({ struck, stroke, state }))),
+const all = (processes: readonly Struck[], strokes: readonly Stroke[]): readonly Strike[] =>
+  strokes.flatMap((stroke) =>
+    STATES.flatMap((state) => processes.map((struck) => ({ struck, stroke, state }))),
   );
 const SHORT: readonly Strike[] = [
   { struck: "decode", stroke: "frozen", state: "decoding" },
