@@ -9,6 +9,7 @@ import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
 import { Engine } from "../engine.ts";
 import type { EngineOptions } from "../engine_options.ts";
 import { GroupLoading } from "./group_loading.ts";
+import type { LedAttentionGroups } from "./led_groups.ts";
 
 /** Groups keep less room free for what running requests will generate than one rank does. */
 const CONSERVATIVENESS = 0.3;
@@ -16,10 +17,11 @@ const CONSERVATIVENESS = 0.3;
 export type GroupedOptions = EngineOptions & { readonly attentionGroups: number };
 
 /**
- * Loads a model on ranks of this process, in groups that attend to different requests: the same answers
- * as those of one rank.
+ * Loads a model on ranks in groups that attend to different requests: the same answers as those of one
+ * rank.
  *
  * @param open Opens the checkpoint, once for each group.
+ * @param led Where the other ranks are elsewhere. Default: all are in this process.
  * @returns An engine for each group; they are closed together.
  * @throws {InvalidRequestError | UnsupportedError} naming an option that groups do not go with.
  * @throws As `Engine.load`.
@@ -27,10 +29,12 @@ export type GroupedOptions = EngineOptions & { readonly attentionGroups: number 
 export async function loadGroupEngines(
   open: () => WeightSource | Promise<WeightSource>,
   options: GroupedOptions,
+  led?: LedAttentionGroups,
 ): Promise<readonly Engine[]> {
-  requireUsableGroups(options);
+  const ranks = led && { tensorParallelSize: led.options.communicator.size };
+  requireUsableGroups({ ...options, ...ranks });
   const { attentionGroups } = options;
-  const loading = new GroupLoading(attentionGroups);
+  const loading = led?.loading ?? new GroupLoading(attentionGroups);
   const engines: Engine[] = [];
   try {
     for (let group = 0; group < attentionGroups; group++) {
@@ -38,7 +42,7 @@ export async function loadGroupEngines(
       const randomSeed = seed === undefined ? undefined : (seed + group) % 2 ** 32;
       const own = { ...optionsOfGroup(options, group), randomSeed };
       const loadRanks = loading.of(group);
-      engines.push(await Engine.load(await open(), { ...own, loadRanks }));
+      engines.push(await Engine.load(await open(), { ...own, ...led?.options, loadRanks }));
     }
     return engines;
   } catch (error) {

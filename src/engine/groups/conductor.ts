@@ -26,19 +26,37 @@ export interface ConductedGroup {
   moveExperts(layer: number, after: readonly number[]): Promise<void>;
 }
 
+/** What a group has asked for, as its runner was asked. */
+export interface GroupStep {
+  readonly batch: Batch;
+  readonly sampling: readonly SampledRow[];
+  readonly options: StepOptions;
+}
+
+/** The ranks of all groups, wherever they are. */
+export interface ConductedRanks {
+  /** How many groups there are. */
+  readonly groups: number;
+  /**
+   * Computes a step of all groups, in which those that have asked for none are idle. Never rejects.
+   *
+   * @returns What has become of each group's part.
+   */
+  compute(steps: ReadonlyMap<number, GroupStep>): Promise<readonly GroupOutcome[]>;
+  /** Has ranks meet again behind a step that has failed, once none waits. */
+  renew(): void;
+  moveExperts(layer: number, after: readonly number[]): Promise<void>;
+}
+
+export type GroupOutcome = PromiseSettledResult<SubmittedStep | undefined>;
+
 export interface ConductorOptions {
-  readonly groups: readonly ConductedGroup[];
-  /** Has all ranks hear that one of them does not come; and meet again, once none waits. */
-  readonly abort: (reason: string) => void;
-  readonly renew: () => void;
+  readonly ranks: ConductedRanks;
   /** The longest wait for a group that was in the last step, in milliseconds. Default 20. */
   readonly maxWait?: number;
 }
 
-interface AskedStep {
-  readonly batch: Batch;
-  readonly sampling: readonly SampledRow[];
-  readonly options: StepOptions;
+interface AskedStep extends GroupStep {
   resolve(step: SubmittedStep): void;
   reject(error: unknown): void;
 }
@@ -86,9 +104,7 @@ export class Conductor {
 
   /** As `StepRunner.moveExperts`, on the ranks of all groups. */
   moveExperts(layer: number, after: readonly number[]): Promise<void> {
-    return this.#inTurn(async () => {
-      await Promise.all(this.#options.groups.map((group) => group.moveExperts(layer, after)));
-    });
+    return this.#inTurn(() => this.#options.ranks.moveExperts(layer, after));
   }
 
   async #run(): Promise<void> {
@@ -123,18 +139,16 @@ export class Conductor {
 
   /** Never rejects: those who have asked are told. */
   async #step(): Promise<void> {
-    const { groups, renew } = this.#options;
+    const { ranks } = this.#options;
     const steps = this.#take();
     const begun = performance.now();
-    const results = await Promise.allSettled(
-      groups.map((group, number) => this.#compute(group, steps.get(number))),
-    );
+    const results = await ranks.compute(steps);
     this.#stepTime = performance.now() - begun;
     const reasons = results.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
     // One that was only left alone by another says less.
     const cause = reasons.find((reason) => !(reason instanceof GroupError)) ?? reasons[0];
     if (reasons.length > 0) {
-      renew();
+      ranks.renew();
       this.#alone = STEPS_ALONE;
     } else {
       this.#alone = Math.max(this.#alone - 1, 0);
@@ -165,19 +179,35 @@ export class Conductor {
     }
     return taken;
   }
+}
 
-  async #compute(
-    group: ConductedGroup,
-    step: AskedStep | undefined,
-  ): Promise<SubmittedStep | undefined> {
+/** Groups whose ranks are in this process: each computes its part, all of them at once. */
+export interface LocalGroups {
+  readonly groups: readonly ConductedGroup[];
+  /** Has all ranks hear that one of them does not come; and meet again, once none waits. */
+  readonly abort: (reason: string) => void;
+  readonly renew: () => void;
+}
+
+export function ranksHere({ groups, abort, renew }: LocalGroups): ConductedRanks {
+  const compute = async (group: ConductedGroup, step: GroupStep | undefined) => {
     try {
       if (step !== undefined) return await group.submit(step.batch, step.sampling, step.options);
       await group.idle();
       return undefined;
     } catch (error) {
       // The others wait for this group's part of the step.
-      this.#options.abort(`its step failed: ${(error as Error).message}`);
+      abort(`its step failed: ${(error as Error).message}`);
       throw error;
     }
-  }
+  };
+  return {
+    groups: groups.length,
+    compute: (steps) =>
+      Promise.allSettled(groups.map((group, number) => compute(group, steps.get(number)))),
+    renew,
+    async moveExperts(layer, after) {
+      await Promise.all(groups.map((group) => group.moveExperts(layer, after)));
+    },
+  };
 }

@@ -13,10 +13,15 @@ import type { EngineModel } from "../ranks/engine_model.ts";
 import { asOne, loadParts, type RankLoading } from "../ranks/rank_group.ts";
 import type { RankRunner } from "../ranks/rank_runner.ts";
 import type { StepRunner } from "../step/step_runner.ts";
-import { Conductor } from "./conductor.ts";
+import { Conductor, ranksHere } from "./conductor.ts";
 
 type LoadRanks = NonNullable<RankLoading["loadRanks"]>;
 type GivenOptions = EngineOptions & Pick<LoadOptions, "signal">;
+
+type LoadGroups = (
+  checkpoint: Checkpoint,
+  options: GivenOptions & { readonly attentionGroups: number },
+) => Promise<readonly EngineModel[]>;
 
 /** Models of all groups that were loaded together, and who has not taken theirs. */
 interface Generation {
@@ -26,10 +31,13 @@ interface Generation {
 
 export class GroupLoading {
   readonly #groups: number;
+  readonly #load: LoadGroups;
   #newest: Generation | undefined;
 
-  constructor(groups: number) {
+  /** @param load Loads the parts of all groups. Default: on ranks of this process. */
+  constructor(groups: number, load: LoadGroups = loadGroups) {
     this.#groups = groups;
+    this.#load = load;
   }
 
   /** How the engine of a group loads its model: with the options of the first that does. */
@@ -52,7 +60,7 @@ export class GroupLoading {
   #begin(checkpoint: Checkpoint, options: GivenOptions): void {
     const before = this.#newest;
     const left = new Set(Array.from({ length: this.#groups }, (_, group) => group));
-    const models = loadGroups(checkpoint, { ...options, attentionGroups: this.#groups });
+    const models = this.#load(checkpoint, { ...options, attentionGroups: this.#groups });
     const generation = { models, left };
     this.#newest = generation;
     models.catch(() => {
@@ -73,10 +81,7 @@ function freeLeft(generation: Generation | undefined): void {
   );
 }
 
-async function loadGroups(
-  checkpoint: Checkpoint,
-  options: GivenOptions & { readonly attentionGroups: number },
-): Promise<readonly EngineModel[]> {
+const loadGroups: LoadGroups = async (checkpoint, options) => {
   const { attentionGroups } = options;
   const { models, devices, renew, abort } = await loadParts(checkpoint, options);
   const size = models.length / attentionGroups;
@@ -84,7 +89,8 @@ async function loadGroups(
     asOne(models.slice(group * size, (group + 1) * size)),
   );
   const runners = groups.map(({ runner }) => runner);
-  const conductor = new Conductor({ groups: runners, renew, abort });
+  const ranks = ranksHere({ groups: runners, renew, abort });
+  const conductor = new Conductor({ ranks });
   return groups.map((model, group) => ({
     ...model,
     // A device that is lost is lost for all groups.
@@ -93,7 +99,7 @@ async function loadGroups(
     // The conductor has ranks meet again.
     renewGroup: () => {},
   }));
-}
+};
 
 /** A group's ranks, whose steps are those of all groups. */
 function conducted(conductor: Conductor, ranks: RankRunner, group: number): StepRunner {

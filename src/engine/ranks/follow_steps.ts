@@ -8,18 +8,23 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../checkpoint/source.ts";
 import { DeviceError, GroupError, KernelError, SpoiledError } from "../../errors.ts";
 import { lossOf } from "../../gpu/device.ts";
+import { readPart } from "../../layers/ranks/rank_exchange.ts";
+import { inAttentionGroups } from "../../parallel/attention_groups.ts";
+import type { AttentionGroup } from "../../parallel/communicator.ts";
 import { withExportedLayer } from "../draft_model/exported_layer.ts";
+import { type GroupResult, ResultExchange, type RowLogprobs } from "../groups/group_results.ts";
 import type { LoadedModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import { differenceOf, RECOVERY_WAITS } from "../load/recovery.ts";
 import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
+import type { SubmittedStep } from "../step/step_runner.ts";
 import { FollowedPages } from "./followed_pages.ts";
 import { FollowedTimes } from "./led_times.ts";
 import { OrderChannel } from "./order_channel.ts";
 import { OrderReader } from "./order_writer.ts";
 import { loadAlike } from "./rank_leader.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
-import type { ExpertsOrder, StepOrder } from "./rank_orders.ts";
+import type { ExpertsOrder, GroupsOrder, OrderedStep, StepOrder } from "./rank_orders.ts";
 
 /**
  * Loads this rank's part of a model.
@@ -46,6 +51,8 @@ export async function loadFollower(
 interface LoadedPart {
   readonly loaded: LoadedModel;
   readonly leaving: LeavingCommunicator;
+  /** Which of several groups this rank attends in. */
+  readonly attention: AttentionGroup | undefined;
 }
 
 /** The sources are closed either way. */
@@ -56,16 +63,22 @@ async function loadPart(
 ): Promise<LoadedPart> {
   let [source, options] = [from, asked];
   const leaving = new LeavingCommunicator(group);
-  const { communicator } = leaving;
+  const communicator = inAttentionGroups(leaving.communicator, asked.attentionGroups ?? 1);
   try {
     ({ source, options } = await withExportedLayer(from, asked));
     const loaded = await loadAlike(await Checkpoint.open(source), { ...options, communicator });
-    return { loaded, leaving };
+    return { loaded, leaving, attention: communicator.attention };
   } finally {
     // What has been read is whole, however its files take being let go of.
     await source.close?.().catch(() => {});
     await options.draftModel?.close?.().catch(() => {});
   }
+}
+
+/** A step that this rank has computed its part of. */
+interface UntoldStep extends SubmittedStep {
+  /** What it has gathered, in front of its tokens; absent where another rank does. */
+  readonly logprobs: readonly RowLogprobs[] | undefined;
 }
 
 interface FollowerOptions {
@@ -82,8 +95,9 @@ class Follower {
   readonly #times: FollowedTimes;
   #part: LoadedPart;
   #reader = this.#newReader();
-  /** What steps draw here whose tokens the first rank has not told yet. */
-  #untold: Promise<Uint32Array>[] = [];
+  readonly #results: ResultExchange;
+  /** What steps draw here whose tokens this rank has not been told yet; undefined of idle ones. */
+  #untold: (UntoldStep | undefined)[] = [];
   #inFlight: Promise<unknown>[] = [];
   #failure: unknown;
 
@@ -93,6 +107,7 @@ class Follower {
     const { communicator, format } = given.link;
     this.#pages = new FollowedPages(communicator);
     this.#times = new FollowedTimes(communicator, format);
+    this.#results = new ResultExchange(communicator, format, given.first.attention?.groups ?? 1);
   }
 
   /**
@@ -111,6 +126,8 @@ class Follower {
         const order = await (watch?.timer.exchange("an order", receive) ?? receive());
         if (order.type === "end") break;
         if (order.type === "step") await this.#step(order);
+        else if (order.type === "step of groups") await this.#stepOfGroups(order);
+        else if (order.type === "results") await this.#bringResult();
         else if (order.type === "move experts") await this.#moveExperts(order);
         else if (order.type === "begin times") {
           await this.#times.begin(this.#part.loaded.device, order.wanted);
@@ -133,25 +150,83 @@ class Follower {
   }
 
   async #step(order: StepOrder): Promise<void> {
-    for (const tokens of order.drawn) this.#compare(this.#untold.shift()!, tokens);
+    for (const tokens of order.drawn) this.#compare(this.#untold.shift()!.tokens, tokens);
+    await this.#compute(order);
+  }
+
+  async #stepOfGroups({ parts, isTimed }: GroupsOrder): Promise<void> {
+    const { group, communicator } = this.#part.attention!;
+    const part = parts[group];
+    if (part !== undefined) {
+      // What it gathers, its first rank brings to the first of all.
+      const logprobs = communicator.rank === 0 ? [] : undefined;
+      return this.#compute({ ...part, isTimed }, logprobs);
+    }
+    const { runner } = this.#part.loaded;
+    runner.recorder.timer = isTimed ? this.#times.watch?.timer : undefined;
+    try {
+      await runner.idle();
+      this.#untold.push(undefined);
+    } catch (error) {
+      if (!(error instanceof SpoiledError)) throw error;
+    }
+  }
+
+  /** @param logprobs Takes those that this rank is to gather. Default: it is not to. */
+  async #compute(
+    order: OrderedStep & Pick<StepOrder, "copies" | "isTimed">,
+    logprobs?: RowLogprobs[],
+  ): Promise<void> {
     // The first rank has seen the end of so many steps, but this one perhaps not yet.
     while (this.#inFlight.length >= MOST_IN_FLIGHT) await this.#inFlight.shift();
     const { runner, copier } = this.#part.loaded;
-    const { batch, rows, drafts } = this.#reader.read(order);
+    const take = logprobs && ((...row: RowLogprobs) => void logprobs.push(row));
+    const { batch, rows, drafts } = this.#reader.read(order, take);
     if (order.copies.length > 0) copier!.copy(order.copies);
     const { sampled, scored } = rows;
     const watch = order.isTimed ? this.#times.watch : undefined;
     runner.recorder.timer = watch?.timer;
     const begun = performance.now();
     try {
-      const { tokens } = await runner.submit(batch, sampled, { scored, drafts });
+      const step = await runner.submit(batch, sampled, { scored, drafts });
       watch?.collector.host("record", begun, performance.now());
-      this.#untold.push(tokens);
-      this.#inFlight.push(tokens.catch((error) => this.#failUnlessLost(error)));
+      this.#untold.push({ ...step, logprobs });
+      this.#inFlight.push(step.tokens.catch((error) => this.#failUnlessLost(error)));
     } catch (error) {
       // The first rank knows too, and has devices replaced.
       if (!(error instanceof SpoiledError)) throw error;
     }
+  }
+
+  /** Of the oldest step of groups: the first rank of this one's brings it. */
+  async #bringResult(): Promise<void> {
+    const step = this.#untold.shift();
+    const { attention, loaded } = this.#part;
+    try {
+      const own = await this.#resultOf(step, loaded);
+      const resultOf = await this.#results.meet(
+        attention!.communicator.rank === 0 ? own : undefined,
+      );
+      const first = step && resultOf(attention!.group);
+      if (first !== undefined) this.#compare(step!.tokens, first.tokens);
+    } catch (error) {
+      // The first rank knows too, and has devices replaced.
+      if (!(error instanceof SpoiledError)) throw error;
+    }
+  }
+
+  /** @throws {SpoiledError} on every rank, where this one's device is lost. */
+  async #resultOf(
+    step: UntoldStep | undefined,
+    { device }: LoadedModel,
+  ): Promise<GroupResult | undefined> {
+    if (step === undefined) return undefined;
+    const { communicator } = this.#given.link;
+    const { logprobs = [] } = step;
+    const results = [step.tokens, step.drafts] as const;
+    const own = Promise.all(results).then(([tokens, drafts]) => ({ tokens, drafts, logprobs }));
+    await readPart({ device, communicator }, [own.then(() => {})]);
+    return own;
   }
 
   async #moveExperts({ layer, after }: ExpertsOrder): Promise<void> {

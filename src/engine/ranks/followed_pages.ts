@@ -8,9 +8,16 @@ import type { Communicator } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { LoadedModel } from "../load/load.ts";
 import { haveMoved, shareOutcome } from "./page_outcomes.ts";
-import { firstsExchange, othersExchange, type PagesOrder } from "./rank_orders.ts";
+import {
+  firstsExchange,
+  othersExchange,
+  type PagesOrder,
+  type RanksInARow,
+} from "./rank_orders.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
+
+const NOTHING = new Uint8Array(0);
 
 export class FollowedPages {
   readonly #communicator: Communicator;
@@ -28,16 +35,21 @@ export class FollowedPages {
    */
   async move(order: PagesOrder, loaded: LoadedModel): Promise<void> {
     const communicator = this.#communicator;
+    const { ranks } = order;
+    const isOne = isAmong(communicator.rank, ranks);
     for (const id of order.released) this.#kept.delete(id);
-    if (order.copies.length > 0) loaded.copier!.copy(order.copies);
-    const given = order.type === "write" ? await this.#receive(order.length) : undefined;
-    const outcome = await shareOutcome(communicator, loaded.device, () =>
-      this.#moveOwn(order, loaded, given),
+    if (isOne && order.copies.length > 0) loaded.copier!.copy(order.copies);
+    const given = order.type === "write" ? await this.#receive(order.length, ranks) : undefined;
+    const outcome = await shareOutcome(communicator, loaded.device, async () =>
+      isOne ? await this.#moveOwn(order, loaded, given) : undefined,
     );
     if (order.type !== "read" || !haveMoved(outcome)) return;
-    const { value } = outcome.own as PromiseFulfilledResult<Bytes>;
-    const others = new Uint8Array(value.length * (communicator.size - 1));
-    await communicator.allGather(value, others, othersExchange(communicator, value.length));
+    const value = (outcome.own as PromiseFulfilledResult<Bytes | undefined>).value ?? NOTHING;
+    const { range, pages } = order;
+    const length = isOne ? value.length : loaded.codec!.packedBytes(pages.length, range);
+    const exchange = othersExchange(communicator, ranks, length);
+    const others = exchange.counts.filter((count) => count > 0).length;
+    await communicator.allGather(value, new Uint8Array(length * others), exchange);
   }
 
   /** @returns What is read, if something is. */
@@ -64,11 +76,18 @@ export class FollowedPages {
     return undefined;
   }
 
-  /** This rank's part of what the first one has of all others. */
-  async #receive(length: number): Promise<Bytes> {
+  /** This rank's part of what the first one has of others. */
+  async #receive(length: number, { first, count }: RanksInARow): Promise<Bytes> {
     const { rank, size, allGather } = this.#communicator;
-    const others = new Uint8Array(length * (size - 1));
-    await allGather(others.subarray(0, 0), others, firstsExchange({ size }, others.length));
-    return others.slice((rank - 1) * length, rank * length);
+    // What the first of all ranks has of its own stays there.
+    const begin = Math.max(first, 1);
+    const others = new Uint8Array(length * (first + count - begin));
+    await allGather(NOTHING, others, firstsExchange({ size }, others.length));
+    return others.slice((rank - begin) * length, (rank - begin + 1) * length);
   }
+}
+
+/** Whether a rank is one of them. */
+function isAmong(rank: number, { first, count }: RanksInARow): boolean {
+  return rank >= first && rank < first + count;
 }

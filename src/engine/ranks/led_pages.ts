@@ -11,12 +11,17 @@ import { KernelError, TransferError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { LedGroup } from "./led_group.ts";
-import { firstsExchange, othersExchange, type PagesTask } from "./rank_orders.ts";
+import { firstsExchange, othersExchange, type PagesTask, type RanksInARow } from "./rank_orders.ts";
 
 /** How the first rank has all ranks do something with pages, between two steps. */
 export interface PagesLeader {
+  /** Of all ranks. */
   readonly communicator: Communicator;
-  /** @param own This rank's part of it. */
+  /** Those that have the pages. */
+  readonly ranks: RanksInARow;
+  /** Whether this rank is one of them. */
+  readonly isOne: boolean;
+  /** @param own This rank's part of it; what it comes to is nothing where it is none of them. */
   lead<T>(task: PagesTask, own: () => Promise<T>, exchanges?: ByteExchanges<T>): Promise<T>;
 }
 
@@ -27,6 +32,8 @@ export interface ByteExchanges<T> {
 }
 
 type Bytes = Uint8Array<ArrayBuffer>;
+
+const NOTHING = new Uint8Array(0);
 
 /** The pages of all ranks, which this one brings together, as `RankPages` does of those in its process. */
 export class LedPages implements Pick<PageCodec, keyof RankPages> {
@@ -43,7 +50,7 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
   }
 
   get #size(): number {
-    return this.#leader.communicator.size;
+    return this.#leader.ranks.count;
   }
 
   packedBytes(pageCount: number, range?: LayerRange): number {
@@ -56,15 +63,15 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
 
   /** As `PageCodec.readPages`: the bytes of all ranks, one behind the other. */
   readPages(pages: readonly number[], range?: LayerRange): Promise<Bytes> {
-    const { communicator } = this.#leader;
-    const own = () => this.#own.readPages(pages, range);
+    const { communicator, ranks, isOne } = this.#leader;
+    const own = async () => (isOne ? await this.#own.readPages(pages, range) : NOTHING);
     return this.#leader.lead({ type: "read", pages, range }, own, {
       behind: async (bytes) => {
-        const all = new Uint8Array(bytes.length * this.#size);
+        const length = isOne ? bytes.length : this.#own.packedBytes(pages.length, range);
+        const all = new Uint8Array(length * this.#size);
         all.set(bytes);
         const others = all.subarray(bytes.length);
-        const exchange = othersExchange(communicator, bytes.length);
-        await communicator.allGather(bytes.subarray(0, 0), others, exchange);
+        await communicator.allGather(NOTHING, others, othersExchange(communicator, ranks, length));
         return all;
       },
     });
@@ -76,15 +83,17 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
     pages: readonly number[],
     { skip = 0 }: WritePagesOptions = {},
   ): Promise<void> {
-    const { communicator } = this.#leader;
+    const { communicator, isOne } = this.#leader;
     if (bytes.length % this.#size !== 0) {
       const problem = `${bytes.length} bytes are not those of ${this.#size} ranks`;
       throw new TransferError("cache pages", "length", problem);
     }
     const length = bytes.length / this.#size;
-    const others = bytes.subarray(length);
+    const others = bytes.subarray(isOne ? length : 0);
     const task = { type: "write", pages, skip, length } as const;
-    const own = () => this.#own.writePages(bytes.subarray(0, length), pages, { skip });
+    const own = async () => {
+      if (isOne) await this.#own.writePages(bytes.subarray(0, length), pages, { skip });
+    };
     await this.#leader.lead(task, own, {
       before: () => {
         const exchange = firstsExchange(communicator, others.length);
@@ -100,13 +109,15 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
  * @param own Carries this rank's.
  */
 export function ledCarrier(own: PageCarrier, leader: PagesLeader, group: LedGroup): PageCarrier {
-  const { size } = leader.communicator;
+  const { ranks, isOne } = leader;
   return {
-    packedBytes: (pageCount) => size * own.packedBytes(pageCount),
+    packedBytes: (pageCount) => ranks.count * own.packedBytes(pageCount),
     async readPages(pages) {
       const id = group.nextKept();
       try {
-        const bytes = await leader.lead({ type: "save", id, pages }, () => own.readPages(pages));
+        // Bytes of its own for each: they are known by them.
+        const read = async () => (isOne ? await own.readPages(pages) : new Uint8Array(0));
+        const bytes = await leader.lead({ type: "save", id, pages }, read);
         group.keeps(bytes, id);
         return bytes;
       } catch (error) {
@@ -118,7 +129,9 @@ export function ledCarrier(own: PageCarrier, leader: PagesLeader, group: LedGrou
       const id = group.keptAs(bytes);
       if (id === undefined) throw new KernelError("cache pages", "no rank keeps these");
       const task = { type: "restore", id, pages, skip } as const;
-      await leader.lead(task, () => own.writePages(bytes, pages, { skip }));
+      await leader.lead(task, async () => {
+        if (isOne) await own.writePages(bytes, pages, { skip });
+      });
     },
     release: (bytes) => group.release(group.keptAs(bytes)),
   };

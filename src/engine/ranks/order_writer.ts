@@ -7,13 +7,20 @@ import { KernelError } from "../../errors.ts";
 import type { Batch } from "../../layers/batch.ts";
 import type {
   LogitRows,
+  LogprobWish,
   RowPenalties,
   RowSampling,
   SampledRow,
   TokenHistory,
 } from "../sample/sampled_row.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
-import type { OrderedHistory, OrderedPenalties, OrderedRow, StepOrder } from "./rank_orders.ts";
+import type {
+  OrderedHistory,
+  OrderedPenalties,
+  OrderedRow,
+  OrderedStep,
+  OrderedWish,
+} from "./rank_orders.ts";
 import { ListReceiver, ListSender } from "./shared_lists.ts";
 
 /** What a step is given to a runner as. */
@@ -30,17 +37,19 @@ export class OrderWriter {
   /** What the others know to be pending of a history. */
   readonly #pending = new WeakMap<TokenHistory, number>();
 
-  /** @param sequences That run at once: each has a page table and a history. */
-  constructor(sequences: number) {
+  readonly #sendsWishes: boolean;
+
+  /**
+   * @param sequences That run at once: each has a page table and a history.
+   * @param sendsWishes Whether another rank gathers log-probabilities. Default: this one does.
+   */
+  constructor(sequences: number, sendsWishes = false) {
+    this.#sendsWishes = sendsWishes;
     this.#tables = new ListSender(2 * sequences);
     this.#histories = new ListSender(2 * sequences, (history) => pendingOf(history) > 0);
   }
 
-  write({
-    batch,
-    rows,
-    drafts,
-  }: GivenStep): Omit<StepOrder, "type" | "isTimed" | "copies" | "drawn"> {
+  write({ batch, rows, drafts }: GivenStep): OrderedStep {
     this.#tables.beginStep();
     this.#histories.beginStep();
     const pending = this.#changedPending();
@@ -54,7 +63,7 @@ export class OrderWriter {
       },
       rows: rows.sampled.map((row) => this.#row(row)),
       pending,
-      scoredTokens: rows.scored.map(({ token }) => token),
+      scored: rows.scored.map(({ token, logprobs }) => ({ token, logprobs: this.#wish(logprobs) })),
       drafts: drafts && { steps: drafts.steps, sequences: drafts.sequences },
     };
   }
@@ -70,8 +79,8 @@ export class OrderWriter {
     return changed;
   }
 
-  #row({ sampling, position, penalties, mask, biases, ...places }: SampledRow): OrderedRow {
-    const { firstChild, nextSibling } = places;
+  #row({ sampling, position, penalties, mask, biases, ...others }: SampledRow): OrderedRow {
+    const { firstChild, nextSibling, logprobs } = others;
     const { temperature, topP, topK, minP, seed } = sampling;
     const drawn: RowSampling = {
       temperature,
@@ -88,7 +97,14 @@ export class OrderWriter {
       biases,
       firstChild,
       nextSibling,
+      logprobs: this.#wish(logprobs),
     };
+  }
+
+  #wish(wish: LogprobWish | undefined): OrderedWish | undefined {
+    if (wish === undefined || !this.#sendsWishes) return undefined;
+    const { temperature, top, tokenIds } = wish;
+    return { temperature, top, tokenIds };
   }
 
   #penalties(penalties: RowPenalties): OrderedPenalties {
@@ -116,6 +132,9 @@ interface KnownHistory extends TokenHistory {
   forced: number;
 }
 
+/** Takes what was gathered of a row: those that are sampled, then those that are scored. */
+export type TakeLogprobs = (row: number, tokens: Uint32Array, logprobs: Float32Array) => void;
+
 /** The other ranks' side. */
 export class OrderReader {
   readonly #tables = new ListReceiver();
@@ -128,9 +147,12 @@ export class OrderReader {
     this.#fail = fail;
   }
 
-  read({ batch, rows, pending, scoredTokens, drafts }: StepOrder): GivenStep {
+  /** @param take Gets log-probabilities that this rank is to gather, by rows. Default: it is not to. */
+  read({ batch, rows, pending, scored, drafts }: OrderedStep, take?: TakeLogprobs): GivenStep {
     for (const [place, count] of pending) this.#historyAt(place).pending = count;
     const fail = this.#fail;
+    const wish = (row: number, logprobs: OrderedWish | undefined): LogprobWish | undefined =>
+      take && logprobs && { ...logprobs, deliver: (ids, values) => take(row, ids, values) };
     return {
       batch: {
         ...batch,
@@ -140,12 +162,17 @@ export class OrderReader {
         })),
       },
       rows: {
-        sampled: rows.map(({ penalties, ...row }) => ({
+        sampled: rows.map(({ penalties, logprobs, ...row }, i) => ({
           ...row,
           penalties: penalties && { ...penalties, history: this.#history(penalties.history) },
+          logprobs: wish(i, logprobs),
           fail,
         })),
-        scored: scoredTokens.map((token) => ({ token, logprobs: undefined, fail })),
+        scored: scored.map(({ token, logprobs }, i) => ({
+          token,
+          logprobs: wish(rows.length + i, logprobs),
+          fail,
+        })),
       },
       drafts,
     };

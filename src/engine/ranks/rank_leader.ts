@@ -4,32 +4,28 @@
  *
  * @module
  */
-import type { PageCopy } from "../../cache/page_copier.ts";
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
-import { DeviceError, SpoiledError, UnsupportedError } from "../../errors.ts";
-import { lossOf } from "../../gpu/device.ts";
+import { UnsupportedError } from "../../errors.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import { agree } from "../../parallel/agree.ts";
+import { inAttentionGroups } from "../../parallel/attention_groups.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import type { RankStatus } from "../../ranks_status.ts";
-import { pageCarrier } from "../draft_model/draft_pages.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
 import type { EngineModel } from "./engine_model.ts";
 import { LedGroup } from "./led_group.ts";
-import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./led_pages.ts";
+import { LedModel } from "./led_model.ts";
 import { LedTimes } from "./led_times.ts";
 import { OrderWriter } from "./order_writer.ts";
-import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
+import { ledMovers, PageLeader } from "./page_leader.ts";
 import { type RankLoading, sumOfRanks } from "./rank_group.ts";
 import { LeavingCommunicator, type RankLink } from "./rank_link.ts";
-import type { PagesTask } from "./rank_orders.ts";
-
-type Loss = Pick<GPUDeviceLostInfo, "message" | "reason">;
+import type { RankOrder } from "./rank_orders.ts";
 
 /** A group of ranks that an engine on the first of them leads. */
 export interface LedRanks {
@@ -67,36 +63,45 @@ async function loadLeader(
   group: LedGroup,
   options: LoadOptions,
 ): Promise<EngineModel> {
-  requireOrdersSuffice(options);
-  const leaving = new LeavingCommunicator(group.link.communicator);
-  const { communicator } = leaving;
-  const loaded = group.isLoaded
-    ? await loadAgain(checkpoint, group, { ...options, communicator })
-    : await loadAlike(checkpoint, { ...options, communicator });
-  group.isLoaded = true;
-  const leader = new RankLeader(loaded, group, communicator);
-  const { copier, codec, draftPages: draft } = loaded;
+  const model = await loadFirst(checkpoint, group, options);
+  const leader = new RankLeader(model);
   return {
-    ...loaded,
-    devices: [loaded.device],
+    ...model.loaded,
+    ...ledMovers(model, leader.pages),
+    devices: [model.loaded.device],
     runner: leader,
-    copier: copier && { copy: (copies) => leader.copy(copies) },
-    codec: codec && new LedPages(codec, leader),
-    retracted:
-      codec &&
-      ledCarrier(
-        pageCarrier(() => ({ codec, draft })),
-        leader,
-        group,
-      ),
-    lost: leader.lost,
+    lost: model.lost,
     abandon: (reason) => group.link.communicator.abort(reason),
     destroy: () => {
-      leaving.isInOrder = true;
-      leader.isGone = true;
-      loaded.destroy();
+      leader.pages.isGone = true;
+      model.loaded.destroy();
     },
   };
+}
+
+/**
+ * The first rank's part, in a group of ranks that attend in so many groups.
+ *
+ * @throws As `loadLeader`.
+ */
+export async function loadFirst(
+  checkpoint: Checkpoint,
+  group: LedGroup,
+  { attentionGroups = 1, ...asked }: LoadOptions,
+): Promise<LedModel> {
+  requireOrdersSuffice(asked);
+  const leaving = new LeavingCommunicator(group.link.communicator);
+  const communicator = inAttentionGroups(leaving.communicator, attentionGroups);
+  const options = { ...asked, attentionGroups, communicator };
+  const loaded = group.isLoaded
+    ? await loadAgain(checkpoint, group, options)
+    : await loadAlike(checkpoint, options);
+  group.isLoaded = true;
+  const destroy = () => {
+    leaving.isInOrder = true;
+    loaded.destroy();
+  };
+  return new LedModel({ ...loaded, destroy }, group, communicator);
 }
 
 /** @throws {UnsupportedError} for what an order cannot say yet. */
@@ -174,36 +179,25 @@ async function memoryOfRanks(
   });
 }
 
-class RankLeader implements StepRunner, PagesLeader {
-  readonly communicator: Communicator;
+class RankLeader implements StepRunner {
+  readonly pages: PageLeader;
   readonly rankTimes: LedTimes;
-  /** Resolves when this rank's device is lost, or another one tells that its own is. */
-  readonly lost: Promise<Loss>;
-  /** Whether the model is not there any more. */
-  isGone = false;
-  readonly #loaded: LoadedModel;
-  readonly #group: LedGroup;
+  readonly #model: LedModel;
   readonly #writer: OrderWriter;
-  #tellLoss: (loss: Loss) => void = () => {};
-  #copies: PageCopy[] = [];
   /** What the others have not been told of, and the wait for more. */
   #drawn: Uint32Array[] = [];
   #drawing: Promise<void> = Promise.resolve();
 
-  constructor(loaded: LoadedModel, group: LedGroup, communicator: Communicator) {
-    this.communicator = communicator;
+  constructor(model: LedModel) {
+    const { loaded, group, communicator } = model;
+    this.#model = model;
+    this.pages = new PageLeader(model, { first: 0, count: communicator.size });
     this.rankTimes = new LedTimes(communicator, group);
-    this.#loaded = loaded;
-    this.#group = group;
     this.#writer = new OrderWriter(loaded.options.maxRunningRequests);
-    const told = new Promise<Loss>((resolve) => {
-      this.#tellLoss = resolve;
-    });
-    this.lost = Promise.race([loaded.device.lost, told]);
   }
 
   get recorder(): Recorder {
-    return this.#loaded.runner.recorder;
+    return this.#model.loaded.runner.recorder;
   }
 
   get overlappedSteps(): number | undefined {
@@ -211,43 +205,21 @@ class RankLeader implements StepRunner, PagesLeader {
   }
 
   get maxScoredRows(): number {
-    return this.#loaded.runner.maxScoredRows;
+    return this.#model.loaded.runner.maxScoredRows;
   }
 
-  /** The others copy these pages too, before the next step. */
-  copy(copies: readonly PageCopy[]): void {
-    for (const one of copies) this.#copies.push(one);
-    this.#loaded.copier!.copy(copies);
-  }
-
-  /** Every rank moves them, with the bytes of the rank that has each. */
-  async moveExperts(layer: number, after: readonly number[]): Promise<void> {
-    try {
-      await this.#group.inTurn(async () => {
-        await this.#group.send({ type: "move experts", layer, after });
-        await this.#loaded.runner.moveExperts(layer, after);
-      });
-    } catch (error) {
-      if (error instanceof SpoiledError) throw this.#lossBy(error);
-      this.communicator.abort(`its experts did not move: ${(error as Error).message}`);
-      throw error;
-    }
+  moveExperts(layer: number, after: readonly number[]): Promise<void> {
+    return this.#model.moveExperts(layer, after);
   }
 
   /** Resolves when the step is on this rank's queue, and with the others. */
-  async submit(
+  submit(
     batch: Batch,
     sampling: readonly SampledRow[],
     options: StepOptions = {},
   ): Promise<SubmittedStep> {
-    try {
-      return await this.#group.inTurn(() => this.#submit(batch, sampling, options));
-    } catch (error) {
-      if (error instanceof SpoiledError) throw this.#lossBy(error);
-      // The others wait for the next order, or for this rank's part of the step.
-      this.communicator.abort(`its step failed: ${(error as Error).message}`);
-      throw error;
-    }
+    const work = () => this.#submit(batch, sampling, options);
+    return this.#model.together(work, "its step failed");
   }
 
   async #submit(
@@ -256,17 +228,14 @@ class RankLeader implements StepRunner, PagesLeader {
     options: StepOptions,
   ): Promise<SubmittedStep> {
     const { scored = [], drafts } = options;
-    const { runner } = this.#loaded;
+    const { runner } = this.#model.loaded;
     const sampled = sampling.map(withoutProcessor);
     const rows = await runner.makeRoom({ sampled, scored });
-    const [copies, drawn] = [this.#copies, this.#drawn];
-    this.#copies = [];
+    const copies = this.pages.takeCopies();
+    const drawn = this.#drawn;
     this.#drawn = [];
     const step = this.#writer.write({ batch, rows, drafts });
-    const { timer } = this.recorder;
-    const isTimed = timer !== undefined;
-    const send = () => this.#group.send({ type: "step", isTimed, copies, drawn, ...step });
-    await (timer === undefined ? send() : timer.exchange("an order", send));
+    await sendStep(this.#model, (isTimed) => ({ type: "step", isTimed, copies, drawn, ...step }));
     const own = { ...options, scored: rows.scored };
     const submitted = await runner.submit(batch, rows.sampled, own);
     // In the order of the steps, though a later one may be delivered first.
@@ -275,71 +244,23 @@ class RankLeader implements StepRunner, PagesLeader {
       .then((tokens) => {
         this.#drawn.push(tokens);
       });
-    this.#drawing.catch((error: Error) => this.#endUnlessLost(error));
+    this.#drawing.catch((error: Error) => this.#model.endUnlessLost(error));
     return submitted;
-  }
-
-  async lead<T>(
-    task: PagesTask,
-    own: () => Promise<T>,
-    exchanges: ByteExchanges<T> = {},
-  ): Promise<T> {
-    let outcome: SharedOutcome<T>;
-    try {
-      outcome = await this.#group.inTurn(() => this.#lead(task, own, exchanges));
-    } catch (error) {
-      // The others wait for what is exchanged next.
-      this.communicator.abort(`its pages did not move: ${(error as Error).message}`);
-      throw error;
-    }
-    try {
-      return requireMoved(outcome);
-    } catch (error) {
-      if (error instanceof DeviceError) this.#lossBy(error);
-      throw error;
-    }
-  }
-
-  async #lead<T>(
-    task: PagesTask,
-    own: () => Promise<T>,
-    { before, behind }: ByteExchanges<T>,
-  ): Promise<SharedOutcome<T>> {
-    if (this.isGone) {
-      // The others would move pages of the next model.
-      const reason = new DeviceError("Cannot move cache pages: the device is lost");
-      return { own: { status: "rejected", reason }, all: new Uint8Array(0) };
-    }
-    const copies = this.#copies;
-    this.#copies = [];
-    const released = this.#group.takeReleased();
-    await this.#group.send({ ...task, copies, released });
-    await before?.();
-    const outcome = await shareOutcome(this.communicator, this.#loaded.device, own);
-    if (behind === undefined || !haveMoved(outcome)) return outcome;
-    const value = await behind((outcome.own as PromiseFulfilledResult<T>).value);
-    return { ...outcome, own: { status: "fulfilled", value } };
-  }
-
-  /** A device is lost, this rank's or another one's. */
-  #lossBy(cause: Error): DeviceError {
-    const { message } = cause;
-    this.#tellLoss({ message, reason: "unknown" });
-    return cause instanceof DeviceError ? cause : new DeviceError(message, { cause });
-  }
-
-  /**
-   * No step of ranks that are processes is computed again while their devices are there: the others are
-   * not to wait for the next.
-   */
-  async #endUnlessLost({ message }: Error): Promise<void> {
-    if ((await lossOf(this)) !== undefined) return;
-    this.communicator.abort(`its step failed: ${message}`);
   }
 }
 
+/** Sends a step, in a profile as part of it. */
+export function sendStep(
+  { loaded, group }: LedModel,
+  order: (isTimed: boolean) => RankOrder,
+): Promise<void> {
+  const { timer } = loaded.runner.recorder;
+  const send = () => group.send(order(timer !== undefined));
+  return timer === undefined ? send() : timer.exchange("an order", send);
+}
+
 /** A function cannot go to another process: its request ends, and no other. */
-function withoutProcessor(row: SampledRow): SampledRow {
+export function withoutProcessor(row: SampledRow): SampledRow {
   if (row.processor === undefined) return row;
   const field = "logitProcessors";
   row.fail?.(new UnsupportedError(field, "the ranks of this engine are processes", { field }));

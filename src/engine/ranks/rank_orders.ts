@@ -8,7 +8,13 @@ import type { LayerRange } from "../../cache/page_codec.ts";
 import type { PageCopy } from "../../cache/page_copier.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
 import type { Exchange, RankOf } from "../../parallel/communicator.ts";
-import type { RowPenalties, RowSampling, SampledRow } from "../sample/sampled_row.ts";
+import type {
+  LogprobWish,
+  RowPenalties,
+  RowSampling,
+  SampledRow,
+  ScoredRow,
+} from "../sample/sampled_row.ts";
 import type { DraftRequest } from "../step/step_drafts.ts";
 import type { WantedTimes } from "../step/step_runner.ts";
 import type { ListPart } from "./shared_lists.ts";
@@ -35,24 +41,46 @@ export interface OrderedRow
   extends Pick<SampledRow, "position" | "mask" | "biases" | "firstChild" | "nextSibling"> {
   readonly sampling: RowSampling;
   readonly penalties: OrderedPenalties | undefined;
+  /** Absent where the first of all ranks gathers them itself. */
+  readonly logprobs: OrderedWish | undefined;
 }
 
-export interface StepOrder {
+/** What ranks compute in a step. */
+export interface OrderedStep {
+  readonly batch: Omit<Batch, "sequences"> & { readonly sequences: readonly OrderedSequence[] };
+  readonly rows: readonly OrderedRow[];
+  /** Histories by their places, and what is pending of them now, where that has changed. */
+  readonly pending: readonly (readonly [place: number, pending: number])[];
+  /** The prompt rows that are scored. */
+  readonly scored: readonly OrderedScore[];
+  readonly drafts: DraftRequest | undefined;
+}
+
+/** A prompt's row; its log-probabilities are wanted of the first rank of its group alone. */
+export interface OrderedScore extends Pick<ScoredRow, "token"> {
+  readonly logprobs: OrderedWish | undefined;
+}
+
+export type OrderedWish = Omit<LogprobWish, "deliver">;
+
+export interface StepOrder extends OrderedStep {
   readonly type: "step";
   /** Whether its launches and exchanges are measured. */
   readonly isTimed: boolean;
   /** Pages to copy before it. */
   readonly copies: readonly PageCopy[];
-  readonly batch: Omit<Batch, "sequences"> & { readonly sequences: readonly OrderedSequence[] };
-  readonly rows: readonly OrderedRow[];
-  /** Histories by their places, and what is pending of them now, where that has changed. */
-  readonly pending: readonly (readonly [place: number, pending: number])[];
-  /** The next tokens of the prompt rows that are scored. */
-  readonly scoredTokens: readonly number[];
-  readonly drafts: DraftRequest | undefined;
   /** What steps have drawn since the last order, in their order: all ranks must have drawn the same. */
   readonly drawn: readonly Uint32Array[];
 }
+
+/** A step of attention groups. */
+export interface GroupsOrder extends Pick<StepOrder, "isTimed"> {
+  readonly type: "step of groups";
+  /** Of each group; absent where it is idle. */
+  readonly parts: readonly (GroupPart | undefined)[];
+}
+
+export interface GroupPart extends OrderedStep, Pick<StepOrder, "copies"> {}
 
 /** Something to do with pages of the cache, by what each rank has of them. */
 export type PagesTask = { readonly pages: readonly number[] } & (
@@ -66,7 +94,15 @@ export type PagesTask = { readonly pages: readonly number[] } & (
   | { readonly type: "write"; readonly skip: number; readonly length: number }
 );
 
+/** Ranks, one behind the other. */
+export interface RanksInARow {
+  readonly first: number;
+  readonly count: number;
+}
+
 export type PagesOrder = PagesTask & {
+  /** Those that have the pages; the others hear what becomes of them. */
+  readonly ranks: RanksInARow;
   /** Pages to copy before it. */
   readonly copies: readonly PageCopy[];
   /** Numbers of what is not wanted any more. */
@@ -79,9 +115,15 @@ export function firstsExchange({ size }: Pick<RankOf, "size">, bytes: number): E
   return { name: "cache pages", counts };
 }
 
-/** Exchanges of as many bytes of every other rank. */
-export function othersExchange({ size }: Pick<RankOf, "size">, bytes: number): Exchange {
-  const counts = Array.from({ length: size }, (_, rank) => (rank === 0 ? 0 : bytes));
+/** Exchanges of as many bytes of each of some ranks, without those of the first of all. */
+export function othersExchange(
+  { size }: Pick<RankOf, "size">,
+  { first, count }: RanksInARow,
+  bytes: number,
+): Exchange {
+  const counts = Array.from({ length: size }, (_, rank) =>
+    rank > 0 && rank >= first && rank < first + count ? bytes : 0,
+  );
   return { name: "cache pages", counts };
 }
 
@@ -95,6 +137,9 @@ export interface ExpertsOrder {
 
 export type RankOrder =
   | StepOrder
+  | GroupsOrder
+  /** What the oldest step of groups that was not told of has come to is wanted of each. */
+  | { readonly type: "results" }
   | PagesOrder
   | ExpertsOrder
   /** A profile begins: steps may be measured from now on. */

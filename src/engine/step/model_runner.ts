@@ -235,16 +235,22 @@ export class ModelRunner implements StepRunner {
   /**
    * Takes part in a step of other attention groups: this rank computes what it has for their rows. What
    * its own steps have left stays, and goes on with the next of them.
+   *
+   * @param onExperts As in `StepOptions`.
+   * @returns `counted`: settles once that is told, where it is wanted.
    */
-  async idle(): Promise<void> {
+  async idle(
+    onExperts?: StepOptions["onExperts"],
+  ): Promise<{ readonly counted: Promise<void> | undefined }> {
     if (this.#broken !== undefined) throw this.#broken;
     const step: Step = { ...EMPTY_STEP };
     this.#isIdle = true;
     try {
       this.#sampler.prepare({ sampled: [], scored: [] });
-      this.#experts?.begin(undefined);
       step.groups = await this.#sizes?.meet(step);
+      this.#experts?.begin(onExperts && sumOfGroups(step.groups ?? [], "rows"));
       await this.plan.run(step);
+      return { counted: this.#experts?.take()?.then(onExperts) };
     } catch (error) {
       throw this.#leaveStep(error);
     } finally {

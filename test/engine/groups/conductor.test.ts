@@ -1,6 +1,6 @@
 /** When groups compute together, when they do not wait for each other, and who hears of what fails. */
 import { expect, test } from "vitest";
-import { type ConductedGroup, Conductor } from "../../../src/engine/groups/conductor.ts";
+import { type ConductedGroup, Conductor, ranksHere } from "../../../src/engine/groups/conductor.ts";
 import type { SubmittedStep } from "../../../src/engine/step/step_runner.ts";
 import { GroupError } from "../../../src/errors.ts";
 import type { Batch } from "../../../src/layers/batch.ts";
@@ -38,7 +38,7 @@ function conducted(count: number, { milliseconds = 0, maxWait = 5 } = {}) {
   );
   const abort = (reason: string) => void told.push(reason);
   const renew = () => void told.push("renewed");
-  const conductor = new Conductor({ groups, abort, renew, maxWait });
+  const conductor = new Conductor({ ranks: ranksHere({ groups, abort, renew }), maxWait });
   const submit = (group: number, options = {}) => conductor.submit(group, BATCH, [], options);
   return { conductor, submit, steps, told, counted, failures };
 }

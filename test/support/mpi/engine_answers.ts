@@ -3,15 +3,16 @@
  *
  * @module
  */
-import type { Engine } from "../../../src/engine/engine.ts";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
-import type { GenerationRequest } from "../../../src/generation.ts";
+import type { GenerationEngine, GenerationRequest } from "../../../src/generation.ts";
 
 /** As structured cloning can hold it. */
 export interface EngineTask {
   /** Folder of a checkpoint. */
   readonly model: string;
   readonly options: Partial<EngineOptions>;
+  /** So many attention groups of the ranks share the requests out. Default: one. */
+  readonly groups?: number | undefined;
   /** Folder of a model that drafts. */
   readonly draftModel?: string | undefined;
   /** Requests that are asked at once, one round behind the other. */
@@ -61,7 +62,8 @@ export interface EngineAnswers {
   };
 }
 
-async function answer(engine: Engine, request: GenerationRequest) {
+/** All of an answer. */
+export async function answerOf(engine: GenerationEngine, request: GenerationRequest) {
   const chunks = [];
   for await (const chunk of engine.generate(request)) chunks.push(chunk);
   return {
@@ -74,14 +76,14 @@ async function answer(engine: Engine, request: GenerationRequest) {
 
 /** The answers of an engine, which is closed then; numbers as JSON has them. */
 export async function answersOf(
-  engine: Engine,
+  engine: GenerationEngine,
   { rounds }: Pick<EngineTask, "rounds">,
   movedExperts = () => 0,
 ): Promise<EngineAnswers> {
   const answers = [];
   const begun = performance.now();
   for (const round of rounds) {
-    answers.push(...(await Promise.all(round.map((one) => answer(engine, one)))));
+    answers.push(...(await Promise.all(round.map((one) => answerOf(engine, one)))));
   }
   const milliseconds = performance.now() - begun;
   const { cachedTokens, retractions, recoveries, prefixStore, speculation, ...status } =

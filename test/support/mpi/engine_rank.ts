@@ -6,14 +6,19 @@
 import { setTimeout } from "node:timers/promises";
 import { deserialize, serialize } from "node:v8";
 import { Engine } from "../../../src/engine/engine.ts";
+import type { RebalanceEvent } from "../../../src/engine/experts/expert_balancer.ts";
+import { loadGroupEngines, optionsOfGroup } from "../../../src/engine/groups/attention_groups.ts";
+import { ledAttentionGroups } from "../../../src/engine/groups/led_groups.ts";
 import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { loadFollower } from "../../../src/engine/ranks/follow_steps.ts";
 import { ledRanks } from "../../../src/engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../../src/engine/ranks/rank_link.ts";
+import type { GenerationEngine } from "../../../src/generation.ts";
 import { deviceFactory } from "../../../src/node/device/device.ts";
 import type { MpiCommunicator } from "../../../src/node/mpi/mpi_communicator.ts";
 import { prefixFiles } from "../../../src/node/prefix_files.ts";
 import type { Communicator } from "../../../src/parallel/communicator.ts";
+import { ReplicatedEngine } from "../../../src/parallel/replicas/replicated_engine.ts";
 import { folderSource } from "../checkpoints/folder_source.ts";
 import {
   answersOf,
@@ -54,26 +59,41 @@ export async function runEngineRank(
     }),
     format: { pack: serialize, unpack: deserialize },
   };
-  const source = folderSource(task.model);
+  const { groups = 1 } = task;
   if (rank > 0) {
-    await (await loadFollower(source, link, options))();
+    const own = optionsOfGroup({ ...options, attentionGroups: groups }, 0);
+    const given = groups === 1 ? options : { ...own, attentionGroups: groups };
+    await (await loadFollower(folderSource(task.model), link, given))();
     return undefined;
   }
-  const led = ledRanks(link);
   let moved = 0;
-  const engine = await Engine.load(source, {
-    ...options,
-    ...led.options,
-    onRebalance: (event) => {
-      if (event.kind === "finished") moved += event.moved;
-    },
-  });
+  const onRebalance = (event: RebalanceEvent) => {
+    if (event.kind === "finished") moved += event.moved;
+  };
+  const { engine, end } = await loadFirst({ ...options, onRebalance }, link, task);
   // Those of the load are not asked for.
   Object.assign(exchanges, { count: 0, milliseconds: 0 });
   const told = await answersOf(engine, task, () => moved);
   const steps = { ...exchanges };
-  await led.end();
+  await end();
   return { ...told, exchanges: steps };
+}
+
+/** The engine of all ranks, on the first of them, and how their work ends. */
+async function loadFirst(
+  options: LoadOptions,
+  link: RankLink,
+  { model, groups: attentionGroups = 1 }: EngineTask,
+): Promise<{ readonly engine: GenerationEngine; readonly end: () => Promise<void> }> {
+  if (attentionGroups === 1) {
+    const led = ledRanks(link);
+    const engine = await Engine.load(folderSource(model), { ...options, ...led.options });
+    return { engine, end: () => led.end() };
+  }
+  const led = ledAttentionGroups(link, attentionGroups);
+  const open = () => folderSource(model);
+  const engines = await loadGroupEngines(open, { ...options, attentionGroups }, led);
+  return { engine: new ReplicatedEngine(engines), end: () => led.end() };
 }
 
 /** Counts exchanges of layers, and tells the number of each order, once all ranks have it. */
