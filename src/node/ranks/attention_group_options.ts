@@ -52,11 +52,16 @@ export function attentionGroups({
   return enableDpAttention && dpSize > 1 ? dpSize : undefined;
 }
 
-/**
- * @param hasProcesses Whether ranks are to be processes of their own.
- * @throws {OptionError} naming what groups do not go with.
- */
-export function requireUsableGroups(options: GroupedOptions, hasProcesses: boolean): void {
+/** As `attentionGroups`, of what an engine is started with. */
+export function attentionGroupsOf({
+  enableDpAttention = false,
+  dpSize = 1,
+}: Partial<Pick<GroupedOptions, "enableDpAttention" | "dpSize">>): number | undefined {
+  return attentionGroups({ enableDpAttention, dpSize });
+}
+
+/** @throws {OptionError} naming what groups do not go with. */
+export function requireUsableGroups(options: GroupedOptions): void {
   const { enableDpAttention, enableDpLmHead, tpSize } = options;
   if (enableDpLmHead && !enableDpAttention) {
     throw new OptionError(`Cannot use option ${DP_LM_HEAD}: ${DP_ATTENTION} is not given`);
@@ -83,9 +88,6 @@ export function requireUsableGroups(options: GroupedOptions, hasProcesses: boole
     const [flag] = EXPERT_OPTIONS.expertRecorderMode.flags;
     refuse(`${flag} ${mode}`, "groups record stat alone");
   }
-  if (!hasProcesses) return;
-  const problem = "ranks that are processes cannot do it yet; one process has all ranks without it";
-  refuse(`${GROUP_OPTIONS.nnodes.flags[0]} or a launcher of ranks such as mpiexec`, problem);
 }
 
 /** Lines for options that are given and change nothing, as there is one group. */

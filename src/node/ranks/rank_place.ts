@@ -14,7 +14,9 @@ import { type GroupPlace, groupPlace } from "../mpi/rank_options.ts";
 import { OptionError } from "../options/option_parser.ts";
 import { ENGINE_OPTIONS, type LaunchOptions } from "../options/options.ts";
 import { SERVER_OPTIONS } from "../options/server_options.ts";
+import { REPLICA_OPTIONS } from "../replicas/replica_options.ts";
 import type { StartOptions } from "../serve/start_engine.ts";
+import { ATTENTION_GROUP_OPTIONS, attentionGroupsOf } from "./attention_group_options.ts";
 
 /** Seconds that nodes and ranks wait for each other at the start. */
 const TIMEOUT = 600;
@@ -67,6 +69,12 @@ export function factsOf(options: StartOptions): Facts {
     "the format of plain data": serialize(null)[1]!,
     [mode]: factOf(options.disaggregationMode),
   };
+  if (attentionGroupsOf(options) !== undefined) {
+    facts[REPLICA_OPTIONS.dpSize.flags[0]] = options.dpSize!;
+    for (const [key, { flags }] of Object.entries(ATTENTION_GROUP_OPTIONS)) {
+      facts[flags[0]] = factOf(options[key as keyof typeof options]);
+    }
+  }
   for (const [key, { flags }] of Object.entries(ENGINE_OPTIONS)) {
     if (!OWN.includes(key)) facts[flags[0]] = factOf(options[key as keyof typeof options]);
   }
@@ -81,7 +89,10 @@ function factOf(value: unknown): string | number | boolean {
 
 /** The options that concern ranks, and nothing of the server around them. */
 export function engineOptionsOf(options: LaunchOptions): StartOptions {
-  const keys = [...Object.keys(ENGINE_OPTIONS), "disaggregationMode"] as (keyof StartOptions)[];
+  const keys = [
+    ...Object.keys({ ...ENGINE_OPTIONS, ...REPLICA_OPTIONS, ...ATTENTION_GROUP_OPTIONS }),
+    "disaggregationMode",
+  ] as (keyof StartOptions)[];
   return Object.fromEntries(keys.map((key) => [key, options[key]])) as unknown as StartOptions;
 }
 

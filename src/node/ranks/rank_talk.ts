@@ -12,7 +12,7 @@ import type { StartOptions } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
 
 /** The lines of a report, without what it may leave out. */
-export type ReportMethod = keyof StartReport;
+export type ReportMethod = Exclude<keyof StartReport, "ofReplica">;
 
 export type ToRank =
   /** Comes first. */
@@ -33,7 +33,13 @@ export type ToRank =
   | { readonly type: "stop" };
 
 export type FromRank =
-  | { readonly type: "report"; readonly method: ReportMethod; readonly values: readonly unknown[] }
+  | {
+      readonly type: "report";
+      readonly method: ReportMethod;
+      readonly values: readonly unknown[];
+      /** The attention group that it is of, where it is of one. */
+      readonly replica?: number | undefined;
+    }
   /** This rank's part of the model is there. */
   | { readonly type: "loaded" }
   /** Something has happened between the first rank and another server. */
@@ -45,9 +51,10 @@ export type FromRank =
 
 /** Has a report tell what a rank has said. */
 export function tellReport(
-  report: StartReport,
-  { method, values }: Extract<FromRank, { type: "report" }>,
+  whole: StartReport,
+  { method, values, replica }: Extract<FromRank, { type: "report" }>,
 ): void {
+  const report = (replica !== undefined && whole.ofReplica?.(replica)) || whole;
   (report[method] as ((...values: readonly unknown[]) => void) | undefined)?.(...values);
 }
 

@@ -4,12 +4,12 @@
  * @module
  */
 import { deserialize, serialize } from "node:v8";
-import { Engine } from "../../engine/engine.ts";
+import { optionsOfGroup } from "../../engine/groups/attention_groups.ts";
 import type { LoadOptions } from "../../engine/load/load_options.ts";
 import { loadFollower } from "../../engine/ranks/follow_steps.ts";
 import type { PlainFormat } from "../../engine/ranks/order_channel.ts";
 import { mostOnOne } from "../../engine/ranks/rank_group.ts";
-import { type LedRanks, ledRanks } from "../../engine/ranks/rank_leader.ts";
+import { ledRanks } from "../../engine/ranks/rank_leader.ts";
 import type { RankLink } from "../../engine/ranks/rank_link.ts";
 import { serveEngine } from "../../engine/remote/serve_engine.ts";
 import { agree } from "../../parallel/agree.ts";
@@ -17,15 +17,17 @@ import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
 import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
 import { deferred } from "../mpi/nodes.ts";
-import { describeRanks } from "../serve/describe_sizes.ts";
 import { asOptionError } from "../serve/map_options.ts";
-import {
-  balanceOf,
-  type EngineSetting,
-  engineSetting,
-  reportLoaded,
-} from "../serve/start_engine.ts";
+import { engineSetting } from "../serve/start_engine.ts";
 import { quietReport, type StartReport } from "../serve/start_report.ts";
+import { attentionGroupsOf } from "./attention_group_options.ts";
+import {
+  type FirstRank,
+  loadEngine,
+  loadRankGroups,
+  type RankLoading,
+  reportRanks,
+} from "./rank_engines.ts";
 import { openRankRole } from "./rank_role.ts";
 import { type FromRank, type ReportMethod, TalkPort, type ToRank } from "./rank_talk.ts";
 
@@ -74,31 +76,32 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const setting = await engineSetting(told.options, report, told.local);
   const { name: adapter } = setting.opened.adapter;
   await agree(communicator, "what they compute on", { adapter });
-  const { deviceMemory: asked, ...rest } = setting.given;
-  const own = Math.floor(asked! / mostOnOne(setting.opened.places));
+  const own = Math.floor(setting.given.deviceMemory! / mostOnOne(setting.opened.places));
   const deviceMemory = await least(communicator, own);
   const nodes = communicator.size / told.local.ranks;
-  const experts = { ...rest.experts, nodes: Number.isInteger(nodes) ? nodes : 1 };
-  const all = { ...rest, tensorParallelSize: undefined, deviceMemory, experts };
-  const link = linkOf(group, deadline);
-  const { options } = told;
-  const loading = { link, setting: { ...setting, given: all }, report, options };
+  const { options, local } = told;
+  const loading: RankLoading = {
+    link: linkOf(group, deadline),
+    setting,
+    report,
+    options,
+    local,
+    adapt: ({ experts, ...given }) => ({
+      ...given,
+      tensorParallelSize: undefined,
+      deviceMemory,
+      experts: { ...experts, nodes: Number.isInteger(nodes) ? nodes : 1 },
+    }),
+  };
   if (isFirst) {
-    const led = ledRanks(link);
-    const engine = await loadFirst(loading, led);
+    const { engine, end } = await loadFirst(loading, told.role, say);
     communicator.deadline = deadline;
-    reportLoaded(engine, told.options, report);
-    const where = "over MPI, each a process of its own";
-    report.sizes(describeRanks(communicator.size, engine.unshared, where));
-    const role = told.role && (await openRankRole(engine, told.role, { report, say }));
-    serveEngine(role?.engine ?? engine, port);
+    serveEngine(engine, port);
     say({ type: "loaded" });
     await Promise.race([stopped.promise, communicator.failed]);
-    await engine.close();
-    await role?.close();
-    await led.end();
+    await end();
   } else {
-    const follow = await loadFollower(setting.source, link, withDevice(loading));
+    const follow = await loadFollower(setting.source, loading.link, followerOptions(loading));
     communicator.deadline = deadline;
     say({ type: "loaded" });
     await follow();
@@ -121,28 +124,35 @@ function linkOf({ communicator, startTimeout }: RankGroup, deadline: number): Ra
   };
 }
 
-interface Loading {
-  readonly link: RankLink;
-  readonly setting: EngineSetting;
-  readonly report: StartReport;
-  readonly options: Load["options"];
+async function loadFirst(
+  loading: RankLoading,
+  role: Load["role"],
+  say: (message: FromRank) => void,
+): Promise<FirstRank> {
+  const { link, report, options, setting } = loading;
+  if (attentionGroupsOf(options) !== undefined) return loadRankGroups(loading);
+  const led = ledRanks(link);
+  const engine = await loadEngine(loading, setting, led.options);
+  reportRanks(engine, loading);
+  const shared = role && (await openRankRole(engine, role, { report, say }));
+  return {
+    engine: shared?.engine ?? engine,
+    async end() {
+      await engine.close();
+      await shared?.close();
+      await led.end();
+    },
+  };
 }
 
-async function loadFirst(loading: Loading, led: LedRanks): Promise<Engine> {
-  const { setting, report, options } = loading;
-  const engine: Engine = await Engine.load(setting.source, {
-    ...withDevice(loading),
-    ...led.options,
-    onRecovery: (event) => report.recovery(event),
-    onRebalance: (event) => report.rebalanced(event),
-    ...balanceOf(options, report),
-    onStep: report.step && ((step) => report.step?.(step, engine.status())),
-  });
-  return engine;
-}
-
-function withDevice({ setting }: Loading): LoadOptions {
-  return { ...setting.given, device: () => setting.opened.openNext() };
+/** As the first rank loads its part. */
+function followerOptions(loading: RankLoading): LoadOptions {
+  const { setting, options } = loading;
+  const given = { ...loading.adapt(setting.given), device: () => setting.opened.openNext() };
+  const attentionGroups = attentionGroupsOf(options);
+  if (attentionGroups === undefined) return given;
+  const own = optionsOfGroup({ ...given, attentionGroups }, 0);
+  return { ...own, attentionGroups, headByGroup: options.enableDpLmHead };
 }
 
 /** The least that a rank has. */
@@ -160,12 +170,16 @@ function ownReport({ adapter, sizes, warnings }: StartReport): StartReport {
   return { ...nothing, adapter, sizes, warnings };
 }
 
-/** Tells the launcher, which has the log. */
-function reportOver(say: (message: FromRank) => void, reportsSteps: boolean): StartReport {
+/** Tells the launcher, which has the log. @param replica Of which it is told. Default: of all ranks. */
+function reportOver(
+  say: (message: FromRank) => void,
+  reportsSteps: boolean,
+  replica?: number,
+): StartReport {
   const tell =
     (method: ReportMethod) =>
     (...values: readonly unknown[]) =>
-      say({ type: "report", method, values });
+      say({ type: "report", method, values, replica });
   return {
     model: tell("model"),
     adapter: tell("adapter"),
@@ -181,5 +195,6 @@ function reportOver(say: (message: FromRank) => void, reportsSteps: boolean): St
     rebalanced: tell("rebalanced"),
     balance: tell("balance"),
     step: reportsSteps ? tell("step") : undefined,
+    ofReplica: (one) => reportOver(say, reportsSteps, one),
   };
 }

@@ -32,8 +32,10 @@ import { asksForNodes, rankPlace, requireOfProcesses, roleOptionsOf } from "./ra
 export async function serveRanks(options: LaunchOptions, context: CommandContext): Promise<void> {
   const place = rankPlace(options);
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
-  requireUsableReplicas(options, outer !== undefined);
-  requireUsableGroups(options, place !== undefined || outer !== undefined);
+  const ofGroups = attentionGroups(options) !== undefined;
+  requireUsableReplicas(options, { isOuter: outer !== undefined, ofGroups });
+  const tpSize = outer?.size ?? options.tpSize;
+  requireUsableGroups({ ...options, tpSize });
   requireOverlap(options);
   if (place === undefined && outer === undefined) return serveHere(options, context);
   const log = new Logger({
@@ -48,6 +50,10 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
     return serveHere(options, context);
   }
   requireOfProcesses(options);
+  if (ofGroups) {
+    const { requireGroupSizes } = await import("../replicas/start_groups.ts");
+    requireGroupSizes({ ...options, tpSize });
+  }
   // Ranks would find it out one by one.
   prefixStore(options, { warnings() {} });
   await requireModel(options);
@@ -92,7 +98,9 @@ async function serveNode(
   }
   const { startRanks } = await import("./group_engine.ts");
   const start = startRanks({ place, role: roleOptionsOf(options), restart: options.restart, log });
-  const startEngine = await replicated(options, start);
+  // The first rank has the engines of all groups.
+  const hasGroups = attentionGroups(options) !== undefined;
+  const startEngine = hasGroups ? start : await replicated(options, start);
   return serveModel(options, { ...context, startEngine, startsProcesses: true });
 }
 

@@ -46,13 +46,19 @@ type Others = OptionValues<
   Pick<typeof GROUP_OPTIONS, "nnodes"> & Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
 >;
 
+interface ReplicaPlace {
+  /** Whether a launcher of another program has started this process, beside others. */
+  readonly isOuter?: boolean;
+  /** Whether they are attention groups of the ranks of one. */
+  readonly ofGroups?: boolean;
+}
+
 /**
- * @param isOuter Whether a launcher of another program has started this process, beside others.
  * @throws {OptionError} naming what several replicas do not go with.
  */
 export function requireUsableReplicas(
   options: Pick<ReplicaOptions, "dpSize"> & Others,
-  isOuter = false,
+  { isOuter = false, ofGroups = false }: ReplicaPlace = {},
 ): void {
   const { dpSize, nnodes = 1, disaggregationMode } = options;
   if (dpSize === 1) return;
@@ -62,8 +68,8 @@ export function requireUsableReplicas(
     );
   };
   const oneMachine = "all replicas are on one machine, and started by its server";
-  if (nnodes > 1) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
-  if (isOuter) refuse("a launcher of ranks such as mpiexec", oneMachine);
+  if (nnodes > 1 && !ofGroups) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
+  if (isOuter && !ofGroups) refuse("a launcher of ranks such as mpiexec", oneMachine);
   if (disaggregationMode !== "null") {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
     const problem = "the other server would have to know the replica that a prompt is in";

@@ -25,7 +25,7 @@ type GroupOptions = ReplicaOptions &
  */
 export function startGroups(start: StartEngine, options: GroupOptions): StartEngine {
   const { tpSize, dpSize, enableDpLmHead: headByGroup } = options;
-  requireSizes(options);
+  requireGroupSizes(options);
   const about =
     `Attention groups: ${dpSize}, each of ${tpSize / dpSize} of ${tpSize} ranks, attend to different ` +
     "requests with caches of their own and share experts and dense layers";
@@ -50,7 +50,12 @@ export function startGroups(start: StartEngine, options: GroupOptions): StartEng
   };
 }
 
-function requireSizes({ tpSize, dpSize, ...options }: GroupOptions): void {
+/** @throws {OptionError} naming an option that so many groups do not go with. */
+export function requireGroupSizes({
+  tpSize,
+  dpSize,
+  ...options
+}: Omit<GroupOptions, "enableDpLmHead">): void {
   const sizes = { tensorParallelSize: tpSize, attentionGroups: dpSize };
   try {
     requireUsableGroups({ ...options, ...sizes });

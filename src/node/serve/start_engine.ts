@@ -18,7 +18,7 @@ import type { FolderSource } from "../files.ts";
 import { readTemplate } from "../options/chat_template.ts";
 import { decodeBuckets } from "../options/decode_buckets.ts";
 import { chunkedPrefixThreshold } from "../options/engine_variables.ts";
-import type { EngineLaunchOptions } from "../options/options.ts";
+import type { EngineLaunchOptions, LaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
 import {
   describeRanks,
@@ -47,8 +47,13 @@ export interface StartedEngine extends GenerationEngine {
   readonly freeDevice?: () => void;
 }
 
-/** What an engine is started with; a server's says too what it shares with others. */
-export type StartOptions = EngineLaunchOptions & Partial<DisaggregationOptions>;
+/** What an engine is started with; a server's says too what it shares with others, and its groups. */
+export type StartOptions = EngineLaunchOptions & Partial<DisaggregationOptions & StartedGroups>;
+
+type StartedGroups = Pick<
+  LaunchOptions,
+  "dpSize" | "loadBalanceMethod" | "enableDpAttention" | "enableDpLmHead"
+>;
 
 /** One of several replicas of a model that this process has. */
 export interface ReplicaPart {

@@ -7,6 +7,8 @@ import {
   idleGroupsOptions,
   requireUsableGroups,
 } from "../../../src/node/ranks/attention_group_options.ts";
+import { engineOptionsOf, factsOf } from "../../../src/node/ranks/rank_place.ts";
+import { requireUsableReplicas } from "../../../src/node/replicas/replica_options.ts";
 import { startCommand } from "../../support/package/run_command.ts";
 
 const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
@@ -17,10 +19,6 @@ describe("attention groups are refused", () => {
     [
       ["--tp", "3"],
       "together with --tp-size 3 and --dp-size 2: 3 ranks cannot be shared out evenly",
-    ],
-    [
-      ["--nnodes", "1"],
-      "together with --nnodes or a launcher of ranks such as mpiexec: ranks that",
     ],
     [
       ["--chunked-prefill-size", "40", "--page-size", "16"],
@@ -38,12 +36,23 @@ describe("attention groups are refused", () => {
     expect(command.stderr()).toContain(message);
     expect(command.started).toEqual([]);
   });
+});
 
-  test("beside the processes of another launcher", () => {
-    expect(() => requireUsableGroups(launch(GROUPS), false)).not.toThrow();
-    expect(() => requireUsableGroups(launch(GROUPS), true)).toThrow("--enable-dp-attention");
-    expect(() => requireUsableGroups(launch(["--dp", "2", "--nnodes", "1"]), true)).not.toThrow();
+test("groups may be of the ranks of several machines, replicas may not", () => {
+  const machines = ["--dp", "2", "--nnodes", "2"];
+  const groups = launch([...GROUPS, ...machines]);
+  expect(() => requireUsableGroups(groups)).not.toThrow();
+  const place = { isOuter: true, ofGroups: true };
+  expect(() => requireUsableReplicas(groups, place)).not.toThrow();
+  expect(() => requireUsableReplicas(launch(machines))).toThrow("together with --nnodes 2");
+});
+
+test("machines compare what groups there are, where there are some", () => {
+  const facts = (args: readonly string[]) => factsOf(engineOptionsOf(launch(args)));
+  expect(facts([...GROUPS, "--enable-dp-lm-head"])).toMatchObject({
+    ...{ "--dp-size": 2, "--enable-dp-attention": true, "--enable-dp-lm-head": true },
   });
+  expect(facts(["--tp", "4", "--dp", "2"])).not.toHaveProperty("--dp-size");
 });
 
 test("a group's share keeps the seed, which replicas are given one by one", () => {

@@ -37,10 +37,10 @@ describe("several replicas are refused", () => {
   test("beside the processes of another launcher", () => {
     const options = launch(["--dp-size", "2"]);
     expect(() => requireUsableReplicas(options)).not.toThrow();
-    expect(() => requireUsableReplicas(options, true)).toThrow(
+    expect(() => requireUsableReplicas(options, { isOuter: true })).toThrow(
       `Cannot use option --dp-size 2 together with a launcher of ranks such as mpiexec: ${OWN}`,
     );
-    expect(() => requireUsableReplicas(launch([]), true)).not.toThrow();
+    expect(() => requireUsableReplicas(launch([]), { isOuter: true })).not.toThrow();
   });
 });
 
