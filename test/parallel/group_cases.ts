@@ -45,6 +45,20 @@ export function groupCases(name: string, runGroup: RunGroup): void {
       );
     });
 
+    test.each([2, 4])("of %i ranks, those of a group have the bytes of the group", async (size) => {
+      const spoiled = `Cannot go on with this step: rank ${size - 1} has no part of it, it is lost`;
+      const own = size / 2;
+      expect(await runGroup("attention groups", size)).toEqual(
+        Array.from({ length: size }, (_, rank) => ({
+          place: [Math.floor(rank / own), rank % own, own],
+          ...{ ragged: 60, toAll: 60, spoiled },
+          behind: Array.from({ length: own }, (_, i) =>
+            all(Math.floor(rank / own) + 1, i + 1),
+          ).flat(),
+        })),
+      );
+    });
+
     test("ranks that come for something else fail, all of them and for good", async () => {
       const rows = '"rows" of 2 + 2 + 2 bytes';
       expectAll(

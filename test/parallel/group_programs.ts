@@ -6,6 +6,7 @@
  */
 import { GroupError } from "../../src/errors.ts";
 import { agree } from "../../src/parallel/agree.ts";
+import { inAttentionGroups } from "../../src/parallel/attention_groups.ts";
 import type { Communicator } from "../../src/parallel/communicator.ts";
 import { seeded } from "../support/seeded.ts";
 
@@ -182,6 +183,21 @@ export const PROGRAMS = {
       ragged: await gatherRagged(communicator, { rounds: 80, most: 200_000 }),
       toAll: await allToAllRagged(communicator, { rounds: 120, most: 100_000 }),
       agree: await outcomeOf(agree(communicator, "what they load", facts)),
+    };
+  },
+
+  /** Each of two has bytes, and sizes, of its own. */
+  async "attention groups"(communicator) {
+    const { group, communicator: own } = inAttentionGroups(communicator, 2).attention!;
+    const seed = group + 1;
+    const { rank, size } = own;
+    const lost = communicator.rank === communicator.size - 1;
+    return {
+      place: [group, rank, size],
+      ragged: await gatherRagged(own, { rounds: 60, most: 100_000, seed }),
+      toAll: await allToAllRagged(own, { rounds: 60, most: 100_000, seed }),
+      spoiled: await outcomeOf(lost ? own.spoil!("it is lost") : gather(own, Array(size).fill(1))),
+      behind: await gather(own, Array(size).fill(seed)),
     };
   },
 

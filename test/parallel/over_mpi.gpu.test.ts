@@ -207,6 +207,47 @@ const VARIANTS: readonly Variant[] = [
   },
 ];
 
+/** Of each group, which has some of the requests. */
+const GROUP_CROWDED = { maxTotalTokens: 116, contextLength: 112, scheduleConservativeness: 0 };
+const GROUP_VARIANTS: readonly Variant[] = [
+  { name: "plain, a head for each group", options: { headByGroup: true }, proof: isCached },
+  {
+    name: "drafts, retracted to host memory, devices lost, experts that move",
+    options: { ...DRAFTS, ...GROUP_CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
+    losses: [
+      { rank: 1, order: 19 },
+      { rank: 0, order: 43 },
+    ],
+    proof: (one) => {
+      isDrafted(one);
+      isMoved(one);
+      expect(one.recoveries).toBe(2);
+    },
+    isShort: true,
+  },
+  {
+    name: "chunks of 7, pages of one token, steps do not overlap, dense layers whole",
+    options: {
+      ...{ chunkedPrefillSize: 14, pageSize: 1, overlapSchedule: false },
+      wholeDenseLayers: true,
+    },
+    proof: isCached,
+  },
+  {
+    name: "mixed chunks, retracted, computed again",
+    options: { ...GROUP_CROWDED, mixedChunks: true },
+    proof: isRetracted,
+  },
+];
+/** `way`: its number among the ways that ranks find each other on. */
+const GROUP_LAYOUTS = [
+  { way: 0, size: 2, groups: 2, isShort: false },
+  { way: 1, size: 4, groups: 2, isShort: true },
+  { way: 1, size: 4, groups: 4, isShort: false },
+  { way: 0, size: 4, groups: 2, isShort: false },
+  { way: 2, size: 2, groups: 2, isShort: false },
+];
+
 describe.skipIf(isLeftOut)("the embedded model", () => {
   let want: EngineAnswers;
   const task = { model: EMBEDDED_MODEL, rounds: [requests(), requests(), others()] };
@@ -231,6 +272,24 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
       proof(got.figures);
     });
   });
+
+  describe.each(GROUP_LAYOUTS.filter(({ isShort }) => isShort || fullTest))(
+    "in $groups attention groups of $size ranks",
+    ({ way: number, size, groups }) => {
+      const way = MPI_WAYS[number]!;
+      const variants = GROUP_VARIANTS.filter(({ isShort }) => isShort || fullTest);
+      test.each(variants)(`$name, ${way.name}`, async ({ options, proof, name: _, ...rest }) => {
+        const without = await way.lack?.();
+        if (without !== undefined) return console.log(`Left out: ${without}`);
+        const given = { ...task, ...rest, groups, options: { ...BASE, ...options } };
+        const got = await overMpi(given, size, way);
+        expect(got.answers).toEqual(want.answers);
+        // Each group tells of every loss.
+        const recoveries = got.figures.recoveries / groups;
+        proof({ ...got.figures, recoveries });
+      });
+    },
+  );
 
   test.runIf(fullTest)("one rank over MPI is one rank", async () => {
     const got = await overMpi({ ...task, options: { ...BASE, ...DRAFTS } }, 1, MPI_WAYS[0]!);
