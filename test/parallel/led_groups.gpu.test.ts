@@ -2,6 +2,7 @@
 import { deserialize, serialize } from "node:v8";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { RebalanceEvent } from "../../src/engine/experts/expert_balancer.ts";
+import { localGrammarService } from "../../src/engine/grammar/local_grammar_service.ts";
 import {
   type GroupedOptions,
   loadGroupEngines,
@@ -9,14 +10,18 @@ import {
 } from "../../src/engine/groups/attention_groups.ts";
 import { ledAttentionGroups } from "../../src/engine/groups/led_groups.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
+import { ModelRunner } from "../../src/engine/step/model_runner.ts";
+import { GroupError } from "../../src/errors.ts";
 import type { GenerationEngine, GenerationRequest } from "../../src/generation.ts";
+import { deviceFactory } from "../../src/node/device/device.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
 import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
-import { openEngine } from "../support/engines/engine.ts";
+import { complete, openEngine } from "../support/engines/engine.ts";
 import { answerOf } from "../support/mpi/engine_answers.ts";
+import { until } from "../support/until.ts";
 
 const FORMAT = { pack: serialize, unpack: deserialize };
 const GIVEN = {
@@ -37,31 +42,39 @@ afterEach(async () => {
   closeLast = undefined;
 });
 
-/** Groups that the first of so many ranks leads, all in this process. */
+/**
+ * Groups that the first of so many ranks leads, all in this process.
+ *
+ * @param options Of all ranks. @param ofRank What a rank has of its own.
+ */
 async function openLed(
   { ranks, groups: attentionGroups }: Layout,
   options: Partial<GroupedOptions> = {},
+  ofRank: (rank: number) => Partial<GroupedOptions> = () => ({}),
 ) {
   const [first, ...others] = localGroup(ranks);
   const given = { ...GIVEN, device, ...options, attentionGroups };
   const led = ledAttentionGroups({ communicator: first!, format: FORMAT }, attentionGroups);
   const following = others.map(async (communicator) => {
-    const own = { ...optionsOfGroup(given, 0), attentionGroups };
+    const own = { ...optionsOfGroup(given, 0), ...ofRank(communicator.rank), attentionGroups };
     return (await loadFollower(open(), { communicator, format: FORMAT }, own))();
   });
   const done = Promise.allSettled(following);
-  const engine = new ReplicatedEngine(await loadGroupEngines(open, given, led));
+  const engines = await loadGroupEngines(open, { ...given, ...ofRank(0) }, led);
+  const engine = new ReplicatedEngine(engines);
   closeLast = async () => {
     await engine.close();
     await led.end().catch(() => {});
     await done;
   };
-  return { engine, done };
+  return { engine, engines, done };
 }
 
 const tokens = (seed: number, length: number) =>
   Array.from({ length }, (_, i) => 3 + ((seed * 97 + i * i * 31) % 500));
 const LENGTH = 10;
+/** A token that only prompts of culprits have. */
+const MARK = 2047;
 const PLAIN = { maxNewTokens: LENGTH, ignoreEos: true };
 
 /** All that a row can be drawn by. */
@@ -153,4 +166,135 @@ describe.skipIf(smallestCaseOnly)("groups that are led", () => {
     const moved = events.some((event) => event.kind === "finished" && event.moved > 0);
     expect(moved).toBe(options.experts !== undefined);
   });
+});
+
+const TWO: Layout = { ranks: 2, groups: 2 };
+/** Of a group. */
+const asked = (group: number, more: Partial<GenerationRequest> = {}): GenerationRequest => ({
+  prompt: "Once upon a time",
+  sampling: { maxNewTokens: 24, ignoreEos: true, temperature: 0.8, seed: 4 },
+  dataParallelRank: group,
+  ...more,
+});
+
+let story: Promise<string> | undefined;
+function wantedStory() {
+  story ??= (async () => {
+    const alone = await openEngine(GIVEN);
+    const { dataParallelRank: _, ...own } = asked(0);
+    const { text } = await complete(alone, own);
+    await alone.close();
+    return text;
+  })();
+  return story;
+}
+
+test.skipIf(smallestCaseOnly)(
+  "devices of any rank are replaced for all groups, and requests go on",
+  async () => {
+    const want = await wantedStory();
+    const devices: GPUDevice[][] = [[], [], [], []];
+    const factory = (rank: number) => {
+      const next = deviceFactory();
+      return async () => {
+        devices[rank]!.push(await next());
+        return devices[rank]!.at(-1)!;
+      };
+    };
+    // Four groups of one: that of the last rank is idle when it loses its device.
+    const { engine } = await openLed(
+      { ranks: 4, groups: 4 },
+      { recoveryWaits: [0, 0, 0] },
+      (rank) => ({
+        device: factory(rank),
+      }),
+    );
+    for (const [loser, recoveries] of [
+      [1, 1],
+      [0, 2],
+      [3, 3],
+    ] as const) {
+      const running = [0, 1].map((group) => complete(engine, asked(group)));
+      await until(() => expect(engine.status().usedTokens).toBeGreaterThan(10));
+      devices[loser]!.at(-1)!.destroy();
+      for (const one of await Promise.all(running)) expect(one.text).toBe(want);
+      await until(() => {
+        const replicas = engine.status().replicas!;
+        expect(replicas.map((one) => one.recoveries)).toEqual(Array(4).fill(recoveries));
+      });
+    }
+  },
+);
+
+test("a request that is aborted leaves the other group's as it is", async () => {
+  const want = await wantedStory();
+  const { engine } = await openLed(TWO);
+  const aborted = complete(engine, { ...asked(1), requestId: "aborted" });
+  const other = complete(engine, asked(0));
+  await until(() => expect(engine.status().runningRequests).toBe(2));
+  engine.abort("aborted");
+  expect((await aborted).last.finish).toMatchObject({ type: "abort" });
+  expect((await other).text).toBe(want);
+  expect((await complete(engine, asked(1))).text).toBe(want);
+});
+
+test("a group that stalls holds no other up, and no other of its requests", async () => {
+  const want = await wantedStory();
+  const gate = { open: () => {} };
+  const opened = new Promise<void>((resolve) => {
+    gate.open = resolve;
+  });
+  const { engine } = await openLed(TWO, {
+    grammarService: (model) => {
+      const service = localGrammarService(model);
+      const open: typeof service.open = async (...given) => {
+        await opened;
+        return service.open(...given);
+      };
+      return { ...service, close: () => service.close(), open };
+    },
+  });
+  const regex = { kind: "regex", source: "[a-z]{3}( [a-z]{2,4})+" } as const;
+  const stalled = complete(engine, asked(1, { constraint: regex }));
+  for (const group of [0, 1]) expect((await complete(engine, asked(group))).text).toBe(want);
+  gate.open();
+  const { text } = await stalled;
+  expect(text).toMatch(/^[a-z]{3}( [a-z]{2,4})+ ?[a-z]*$/);
+  expect((await complete(engine, asked(0, { constraint: regex }))).text).toBe(text);
+});
+
+test("a rank whose step fails ends all groups, and every request hears why", async () => {
+  const { engine, done } = await openLed(TWO);
+  const { submit } = ModelRunner.prototype;
+  vi.spyOn(ModelRunner.prototype, "submit").mockImplementation(async function (
+    this: ModelRunner,
+    ...given
+  ) {
+    // Of the second group alone, whose ranks have no requests of their own to fail.
+    if (given[0].sources.includes(MARK)) throw new Error("a row that fails");
+    return submit.apply(this, given);
+  });
+  const { prompt: _, ...unasked } = asked(1);
+  const outcomes = await Promise.allSettled([
+    complete(engine, { ...unasked, tokens: [3, MARK, 9] }),
+    complete(engine, asked(0)),
+  ]);
+  for (const one of outcomes) {
+    const reason = (one as PromiseRejectedResult).reason as Error;
+    expect(reason).toBeInstanceOf(GroupError);
+    expect(reason.message).toContain("a row that fails");
+  }
+  const [ended] = await done;
+  expect(ended).toMatchObject({ status: "rejected", reason: { message: "a row that fails" } });
+  expect(engine.status().healthy).toBe(false);
+});
+
+test("a profile of the first group has the launches of all ranks", async () => {
+  const { engine, engines } = await openLed(TWO);
+  const profile = await engines[0]!.profile(async () => {
+    await Promise.all([0, 1].map((group) => complete(engine, asked(group))));
+  });
+  expect(profile.steps).toBeGreaterThan(20);
+  expect(profile.otherRanks).toHaveLength(1);
+  expect(profile.otherRanks![0]!.launches.length).toBeGreaterThan(100);
 });
