@@ -99,7 +99,7 @@ const longGpuTests = [
   "test/engine/transfer/travelling_awaits.gpu.test.ts",
   // Devices of the least limits, what ranks cannot share, kernels of a whole command, several engines.
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
-  "test/parallel/{attention_groups,group_end,groups,led_awaits,over_mpi,rank_devices,rank_drafts,rank_pairs,unshared}.gpu.test.ts",
+  "test/parallel/{attention_groups,group_end,groups,led_awaits,led_groups,over_mpi,rank_devices,rank_drafts,rank_pairs,unshared}.gpu.test.ts",
   "test/parallel/replicas/replica_loss.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",

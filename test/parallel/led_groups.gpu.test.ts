@@ -202,13 +202,9 @@ test.skipIf(smallestCaseOnly)(
       };
     };
     // Four groups of one: that of the last rank is idle when it loses its device.
-    const { engine } = await openLed(
-      { ranks: 4, groups: 4 },
-      { recoveryWaits: [0, 0, 0] },
-      (rank) => ({
-        device: factory(rank),
-      }),
-    );
+    const { engine } = await openLed({ ranks: 4, groups: 4 }, { recoveryWaits: [0] }, (rank) => ({
+      device: factory(rank),
+    }));
     for (const [loser, recoveries] of [
       [1, 1],
       [0, 2],

@@ -82,6 +82,8 @@ export class Conductor {
   /** Steps in which groups take turns: a step that fails does not tell whose rows are the reason. */
   #alone = 0;
   #last = -1;
+  /** Whether a step of any group has sampled a token. */
+  hasSampled = false;
 
   constructor(options: ConductorOptions) {
     this.#options = options;
@@ -156,8 +158,16 @@ export class Conductor {
     for (const [number, { resolve, reject }] of steps) {
       const result = results[number]!;
       this.#due.add(number);
-      if (result.status === "fulfilled") resolve(result.value!);
-      else reject(cause);
+      if (result.status === "rejected") {
+        reject(cause);
+        continue;
+      }
+      const step = result.value!;
+      const look = ({ length }: Uint32Array) => {
+        this.hasSampled ||= length > 0;
+      };
+      if (!this.hasSampled) step.tokens.then(look, () => {});
+      resolve(step);
     }
   }
 

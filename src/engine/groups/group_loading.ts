@@ -98,6 +98,7 @@ const loadGroups: LoadGroups = async (checkpoint, options) => {
     runner: conducted(conductor, model.runner, group),
     // The conductor has ranks meet again.
     renewGroup: () => {},
+    hasSampled: () => conductor.hasSampled,
   }));
 };
 

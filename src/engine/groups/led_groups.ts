@@ -124,6 +124,7 @@ class LedGroups implements ConductedRanks {
       devices: [loaded.device],
       runner: this.#runnerOf(group, conductor),
       lost,
+      hasSampled: () => conductor.hasSampled,
       abandon: (reason) => link.communicator.abort(reason),
       destroy: () => {
         if (isUsed) this.#users -= 1;

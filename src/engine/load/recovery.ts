@@ -171,7 +171,8 @@ export class RecoverableModel {
    */
   async recover({ isBusy, finding }: RecoverOptions): Promise<void> {
     const begun = performance.now();
-    if (begun - this.#loadedAt > STEADY_MS) this.#tries = 0;
+    const isSteady = begun - this.#loadedAt > STEADY_MS;
+    if (isSteady || this.#current.hasSampled?.() === true) this.#tries = 0;
     const { signal } = this.#closing;
     try {
       this.#tell({ kind: "started", reason: this.#reason! });

@@ -21,6 +21,11 @@ export interface EngineModel extends Omit<LoadedModel, "runner" | "codec" | "cop
   readonly lost?: Promise<Pick<GPUDeviceLostInfo, "message" | "reason">> | undefined;
   /** Tells ranks that are elsewhere that the engine is of no use any more. */
   readonly abandon?: ((reason: string) => void) | undefined;
+  /**
+   * Whether any engine that shares the devices has seen a token from them: theirs are lost together, and
+   * one without requests sees none. Default: this one alone has them.
+   */
+  readonly hasSampled?: (() => boolean) | undefined;
   /** Has ranks of this process meet again after a step that one of them has left; else absent. */
   readonly renewGroup?: (() => void) | undefined;
 }
