@@ -208,7 +208,7 @@ const VARIANTS: readonly Variant[] = [
 ];
 
 /** Of each group, which has some of the requests. */
-const GROUP_CROWDED = { maxTotalTokens: 116, contextLength: 112, scheduleConservativeness: 0 };
+const GROUP_CROWDED = { maxTotalTokens: 124, contextLength: 120, scheduleConservativeness: 0 };
 const GROUP_VARIANTS: readonly Variant[] = [
   { name: "plain, a head for each group", options: { headByGroup: true }, proof: isCached },
   {
