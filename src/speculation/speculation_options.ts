@@ -142,7 +142,7 @@ function requireNoneWithoutAlgorithm(
 }
 
 function requireRanks(algorithm: SpeculativeAlgorithm, { dpAttention = false }: TargetFacts): void {
-  if (!dpAttention || takesMtpLayer(algorithm) || algorithm === "EAGLE3") return;
+  if (!dpAttention || algorithm !== "STANDALONE") return;
   throw new UnsupportedError(
     `speculation.algorithm ${algorithm}`,
     "it does not go with data-parallel attention",

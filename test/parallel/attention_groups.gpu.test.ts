@@ -277,7 +277,7 @@ test.each([
     "attention groups record stat alone",
   ],
   [
-    { speculation: { algorithm: "NGRAM" } },
+    { speculation: { algorithm: "STANDALONE" } },
     "speculation.algorithm",
     "it does not go with data-parallel attention",
   ],

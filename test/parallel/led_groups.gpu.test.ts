@@ -134,7 +134,11 @@ const CROWDED = { maxTotalTokens: 144, contextLength: 128, scheduleConservativen
 const MOVING = { redundant: 4, rebalance: { everySteps: 3, minBalancedness: 1 } } as const;
 
 const CASES: readonly (readonly [string, Layout, Partial<GroupedOptions>])[] = [
-  ["four ranks, two groups", { ranks: 4, groups: 2 }, {}],
+  [
+    "four ranks, two groups, drafts of what was said before",
+    { ranks: 4, groups: 2 },
+    { speculation: { algorithm: "NGRAM", numDraftTokens: 4 } },
+  ],
   [
     "two groups of one rank, drafts, retracted to host memory",
     { ranks: 2, groups: 2 },

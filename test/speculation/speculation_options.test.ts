@@ -219,10 +219,12 @@ describe("attention backends", () => {
   });
 });
 
-test.each(["STANDALONE", "NGRAM"])("data-parallel attention: no %s", (algorithm) => {
-  const options = { ...(algorithm === "NGRAM" ? {} : DRAFT), algorithm };
-  expect(refusal(options, { ...LLAMA, dpAttention: true })).toBeInstanceOf(UnsupportedError);
-  expect(resolve(EAGLE, { ...LLAMA, dpAttention: true })!.algorithm).toBe("EAGLE");
+test("data-parallel attention: no STANDALONE, and all others", () => {
+  const target = { ...LLAMA, dpAttention: true };
+  const options = { ...DRAFT, algorithm: "STANDALONE" };
+  expect(refusal(options, target)).toBeInstanceOf(UnsupportedError);
+  expect(resolve(EAGLE, target)!.algorithm).toBe("EAGLE");
+  expect(resolve({ algorithm: "NGRAM" }, target)!.algorithm).toBe("NGRAM");
 });
 
 describe("what is written wrongly, or where it says nothing, is refused", () => {
