@@ -1,6 +1,8 @@
 /** Attention groups: ranks that share a model and attend to different rows have the bits of one. */
 import { test } from "vitest";
 import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
+import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
+import { smallestCaseOnly } from "../support/devices/gpu.ts";
 import {
   answersOfOne,
   closeRanks,
@@ -35,4 +37,34 @@ test("two groups", async () => {
     );
     closeRanks(ranks);
   }
+});
+
+const GQA = {
+  head_dim: 64,
+  hidden_size: 256,
+  intermediate_size: 768,
+  num_attention_heads: 12,
+  num_hidden_layers: 2,
+  num_key_value_heads: 4,
+  vocab_size: RANK_VOCABULARY,
+};
+const GPT_OSS = {
+  ...GQA,
+  ...{ num_attention_heads: 8, intermediate_size: 64, num_local_experts: 6, attention_bias: true },
+};
+
+test.skipIf(smallestCaseOnly).each<readonly [string, RandomGqa]>([
+  ["Llama, all layers dense", { config: GQA }],
+  [
+    "Qwen3 with experts",
+    {
+      family: "qwen3Moe",
+      config: { ...GQA, num_experts: 10, num_experts_per_tok: 3, mlp_only_layers: [1] },
+    },
+  ],
+  ["gpt-oss", { family: "gptOss", config: GPT_OSS }],
+])("two groups of two ranks: %s", async (_, model) => {
+  const source = randomGqa(model);
+  const want = await answersOfOne(source);
+  closeRanks(await expectAlike(source, want, { size: 4, attentionGroups: 2 }));
 });
