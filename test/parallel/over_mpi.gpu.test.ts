@@ -216,7 +216,7 @@ const GROUP_VARIANTS: readonly Variant[] = [
     options: { ...DRAFTS, ...GROUP_CROWDED, retractionMemory: 2 ** 24, experts: MOVING },
     losses: [
       { rank: 1, order: 19 },
-      { rank: 0, order: 43 },
+      { rank: 0, order: 64 },
     ],
     proof: (one) => {
       isDrafted(one);
