@@ -7,6 +7,9 @@
  */
 import { CapacityError, KernelError } from "../errors.ts";
 
+/** Tokens of a page at most. */
+export const MAX_PAGE_SIZE = 256;
+
 export class PagePool {
   readonly pageCount: number;
   /** Tokens a page holds. */

@@ -21,11 +21,10 @@
  * @module
  */
 import { InvalidRequestError, KernelError } from "../errors.ts";
+import { MAX_PAGE_SIZE } from "./page_pool.ts";
 import { RadixNode, toRecords } from "./radix_node.ts";
 
 export type { RadixNode };
-
-const MAX_PAGE_SIZE = 256;
 
 export interface RadixCacheOptions {
   /** Tokens a page holds, 1 to 256. */

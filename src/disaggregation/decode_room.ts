@@ -7,6 +7,7 @@
 import type { PageRun, PageSource, TravellingPrompt } from "../engine/transfer/page_routes.ts";
 import { DisaggregationError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
+import type { ArrivingPages } from "./arriving_pages.ts";
 import { promptDigest } from "./handshake.ts";
 import { MAX_FRAMES_AHEAD } from "./limits.ts";
 import { type DecodeMessage, type PrefillMessage, shortened } from "./messages.ts";
@@ -21,8 +22,8 @@ import { RoomState } from "./room_state.ts";
 /** A connection to the prefill server, as a room needs it. */
 export interface PrefillPeer {
   readonly lease: number;
-  /** Makes of pages that have come what the engine takes. @throws {TransferError} naming what is wrong. */
-  formed(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer>;
+  /** Makes of pages that come what the engine takes from page `first` on. */
+  arriving(prompt: TravellingPrompt, first: number): ArrivingPages;
   say(message: DecodeMessage): void;
 }
 
@@ -121,12 +122,14 @@ export class DecodeRoom implements PageSource {
       waitTimeout,
     );
     this.#transfer.begin();
-    this.#peer!.say({ type: "want", lease, first });
+    const arriving = this.#peer!.arriving(this.#prompt!, first);
+    this.#peer!.say({ type: "want", lease, first: arriving.first });
     for (;;) {
       await this.#until(() => this.#runs.length > 0 || this.#hasEnd);
       const run = this.#runs.shift();
       if (run === undefined) break;
-      yield { ...run, bytes: this.#peer!.formed(run.bytes) };
+      const formed = arriving.take(run);
+      if (formed !== undefined) yield formed;
       // It is asked for the next one once this one is in place.
       if (!this.#hasEnd) this.#peer!.say({ type: "taken", lease });
     }

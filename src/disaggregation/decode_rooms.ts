@@ -6,8 +6,9 @@
  */
 import type { Bootstrap, PageTicket } from "../bootstrap.ts";
 import { PageForm, type SharedLayout } from "../cache/page_form.ts";
+import { MAX_PAGE_SIZE } from "../cache/page_pool.ts";
 import { CapacityError, InvalidRequestError, UnsupportedError } from "../errors.ts";
-
+import { ArrivingPages } from "./arriving_pages.ts";
 import type { Channel, ChannelMessage } from "./channel.ts";
 import { DecodeRoom, type LostPeer, type PrefillPeer } from "./decode_room.ts";
 import { isProof, newNonce, proofOf } from "./handshake.ts";
@@ -177,8 +178,8 @@ class Link {
   #expected: "welcome" | "ready" | "rooms" = "welcome";
   readonly #nonce = newNonce();
   #nextLease = 0;
-  /** Whether pages come as one rank would have them. */
-  #isWhole = false;
+  /** Whether pages come as one rank would have them, and the tokens of each. */
+  #pages = { isWhole: false, pageSize: 0 };
   #isOver = false;
 
   constructor(address: Address, options: LinkOptions, onEnd: () => void) {
@@ -216,11 +217,11 @@ class Link {
     const lease = this.#nextLease;
     this.#nextLease += 1;
     this.#rooms.set(lease, room);
-    const { form } = this.#options;
+    const pages = { form: this.#options.form, ...this.#pages };
     return {
       lease,
       say: (message) => this.#say(message),
-      formed: (bytes) => (this.#isWhole ? form.cut(bytes) : bytes),
+      arriving: (prompt, first) => new ArrivingPages(pages, prompt, first),
     };
   }
 
@@ -323,7 +324,11 @@ class Link {
       this.end(`pages are to come by ${way.name}, and the prefill server does not send them so`);
       return;
     }
-    this.#isWhole = message.isWhole;
+    const { isWhole, pageSize } = message;
+    if (pageSize < 1 || pageSize > MAX_PAGE_SIZE) {
+      throw new TypeError(`its pages are of ${pageSize} tokens`);
+    }
+    this.#pages = { isWhole, pageSize };
     this.#expected = "rooms";
     this.#settle(undefined);
     const by = message.way === "" ? "websocket" : message.way;

@@ -52,13 +52,15 @@ const COMPARED = {
   numerics: "arithmetic",
   dtype: "cache dtype",
   entryWidth: "width of a cache entry",
-  pageSize: "page size",
   layers: "number of layers",
-} as const satisfies Record<keyof PageLayout, string>;
+} as const satisfies Record<ComparedField, string>;
+
+/** Pages are cut and joined where they come, so their size may differ. */
+type ComparedField = Exclude<keyof PageLayout, "pageSize">;
 
 /** What of a decode server's pages is not as those of a prefill server, in a sentence. */
 export function differenceOf(prefill: PageLayout, decode: Partial<PageLayout>): string | undefined {
-  for (const [field, name] of Object.entries(COMPARED) as [keyof PageLayout, string][]) {
+  for (const [field, name] of Object.entries(COMPARED) as [ComparedField, string][]) {
     if (prefill[field] === decode[field]) continue;
     const shown = (value: unknown) => String(JSON.stringify(value)).slice(0, 500);
     return `the prefill server's ${name} is ${shown(prefill[field])}, the decode server's ${shown(decode[field])}`;

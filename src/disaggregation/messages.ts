@@ -6,7 +6,7 @@
  * | decode | `hello`, `proof` | it has connected |
  * | prefill | `welcome`, `ready` or `refused` | the same |
  * | decode | `open` | it has read a prompt |
- * | decode | `want` | the prompt has a place: pages from `first` on are asked for |
+ * | decode | `want` | the prompt has a place: the prefill server's pages from `first` on are asked for |
  * | decode | `taken` | the oldest message with pages is in place |
  * | decode | `done` | it has all of the prompt already |
  * | decode | `leave` | the request has ended, or cannot go on |
@@ -24,7 +24,7 @@ import { TransferError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import { MAX_CONTROL_BYTES, MAX_ROOM_NAME } from "./limits.ts";
 
-export const PROTOCOL_VERSION = 2;
+export const PROTOCOL_VERSION = 3;
 
 export type DecodeMessage =
   | {
@@ -65,10 +65,15 @@ export type PrefillMessage =
       readonly proof: string;
     }
   /**
-   * `isWhole`: pages come as one rank would have them, not those of all ranks one by one. `way`: by which
-   * they come; empty for that of all messages.
+   * `isWhole`: pages come as one rank would have them, not those of all ranks one by one. `pageSize`: of
+   * them. `way`: by which they come; empty for that of all messages.
    */
-  | { readonly type: "ready"; readonly isWhole: boolean; readonly way: string }
+  | {
+      readonly type: "ready";
+      readonly isWhole: boolean;
+      readonly pageSize: number;
+      readonly way: string;
+    }
   | { readonly type: "refused"; readonly problem: string }
   | { readonly type: "logprobs"; readonly lease: number; readonly entries: PromptLogprobs[] }
   | { readonly type: "end"; readonly lease: number; readonly cachedTokens: number }
@@ -89,7 +94,7 @@ const FIELDS: MessageFields = {
   done: { lease: "count" },
   leave: { lease: "count", problem: "text" },
   welcome: { version: "count", nonce: "text", proof: "text" },
-  ready: { isWhole: "boolean", way: "text" },
+  ready: { isWhole: "boolean", pageSize: "count", way: "text" },
   refused: { problem: "text" },
   logprobs: { lease: "count", entries: "list" },
   end: { lease: "count", cachedTokens: "count" },

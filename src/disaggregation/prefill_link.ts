@@ -167,10 +167,13 @@ export class PrefillLink {
     }
     this.#expected = "rooms";
     const { ranks } = form.shares;
-    this.#isWhole = ranks !== message.ranks || !form.isDivided;
-    this.say({ type: "ready", isWhole: this.#isWhole, way: goes ? way!.name : "" });
+    const { pageSize } = form.whole;
+    const isAlike = ranks === message.ranks && pageSize === message.layout.pageSize;
+    this.#isWhole = !isAlike || !form.isDivided;
+    const by = goes ? way!.name : "";
+    this.say({ type: "ready", isWhole: this.#isWhole, pageSize, way: by });
     if (goes) way!.take(message.offer);
-    onEvent?.(`A decode server has connected, pages go by ${goes ? way!.name : "websocket"}`);
+    onEvent?.(`A decode server has connected, pages go by ${by || "websocket"}`);
   }
 
   #refuse(problem: string): void {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { CacheDtype } from "../cache/kv_cache.ts";
+import { MAX_PAGE_SIZE } from "../cache/page_pool.ts";
 import { JSON_JUMPS, JSON_ORDERS, JSON_UNKNOWN, type JsonJump } from "../constraint.ts";
 import { InvalidRequestError } from "../errors.ts";
 import { type GrammarBackend, requireBackend } from "../grammar/constraints/backend_names.ts";
@@ -64,7 +65,6 @@ export interface ResolvedOptions extends ResolvedDrafts {
 const GIB = 2 ** 30;
 /** Bytes that a device is taken to have: WebGPU does not tell. */
 export const DEVICE_MEMORY = 4 * GIB;
-const MAX_PAGE_SIZE = 256;
 const IMAGE_CACHE_MEMORY = 64 * 2 ** 20;
 
 /** Whole numbers that an option may be. */

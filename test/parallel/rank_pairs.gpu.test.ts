@@ -25,8 +25,13 @@ const openHeads: Open = (options) =>
 interface Case {
   readonly open: Open;
   readonly options?: Partial<EngineOptions>;
-  /** Ranks that compute prompts, and ranks that answer. */
-  readonly ranks: readonly (readonly [prefill: number, decode: number])[];
+  /** Ranks that compute prompts, those that answer, and tokens of a page of either. */
+  readonly ranks: readonly (readonly [
+    prefill: number,
+    decode: number,
+    prefillPages: number,
+    decodePages: number,
+  ])[];
 }
 
 const CASES: readonly (readonly [string, Case])[] = [
@@ -35,10 +40,10 @@ const CASES: readonly (readonly [string, Case])[] = [
     {
       open: openLatent,
       ranks: [
-        [1, 2],
-        [2, 1],
-        [2, 2],
-        [2, 4],
+        [1, 2, 16, 3],
+        [2, 1, 4, 4],
+        [2, 2, 4, 16],
+        [2, 4, 4, 4],
       ],
     },
   ],
@@ -47,10 +52,10 @@ const CASES: readonly (readonly [string, Case])[] = [
     {
       open: openHeads,
       ranks: [
-        [1, 2],
-        [2, 1],
-        [2, 4],
-        [4, 4],
+        [1, 2, 4, 4],
+        [2, 1, 64, 1],
+        [2, 4, 4, 4],
+        [4, 4, 4, 4],
       ],
     },
   ],
@@ -60,8 +65,8 @@ const CASES: readonly (readonly [string, Case])[] = [
       open: openHeads,
       options: { cacheDtype: "fp8_e4m3" },
       ranks: [
-        [4, 1],
-        [1, 2],
+        [4, 1, 4, 16],
+        [1, 2, 4, 4],
       ],
     },
   ],
@@ -109,31 +114,35 @@ describe.each(CASES)("%s", (_, { open, options, ranks }) => {
   };
 
   test.each(smallestCaseOnly ? ranks.slice(0, 1) : ranks)(
-    "of %i ranks go to %i ranks",
-    async (prefillRanks, decodeRanks) => {
+    "of %i ranks go to %i ranks, in pages of %i tokens, and stand in pages of %i",
+    async (prefillRanks, decodeRanks, prefillPages, decodePages) => {
       right ??= ofOne();
       const travels = { ...options, transfersPages: true };
-      const sides = [prefillRanks, decodeRanks].map((tensorParallelSize) =>
-        open({ ...travels, tensorParallelSize }),
-      );
+      const sides = [
+        open({ ...travels, tensorParallelSize: prefillRanks, pageSize: prefillPages }),
+        open({ ...travels, tensorParallelSize: decodeRanks, pageSize: decodePages }),
+      ];
       const [prefill, decode] = (await Promise.all(sides)) as [Engine, Engine];
       const pair = apart(prefill, decode);
       expect(await answers(pair)).toEqual(await right);
       expect(await pair.left()).toEqual((await pair.left()).map(() => 0));
       const { pages, pageBytes } = pair.prefillRooms.figures;
-      // 44 and 20 tokens, and two that the cache of a decode server does not have.
-      expect(pages).toBe(11 + 5 + 1);
+      // 44 and 20 tokens, then 45, of which the decode server's cache has whole pages.
+      const cached = Math.floor(45 / decodePages) * decodePages;
+      const sent = [44, 20, 45].map((tokens) => Math.ceil(tokens / prefillPages));
+      const kept = cached === 45 ? sent[2]! : Math.floor(cached / prefillPages);
+      expect(pages).toBe(sent[0]! + sent[1]! + sent[2]! - kept);
       expect(pair.decodeRooms.figures).toMatchObject({ pages, pageBytes, failed: 0 });
       await pair.close();
     },
   );
 });
 
-test("another page size or cache dtype is refused, with both values", async () => {
+test("another cache dtype is refused, with both values", async () => {
   const travels = { transfersPages: true };
   const [prefill, decode] = [
     await openLatent({ ...travels, tensorParallelSize: 2 }),
-    await openLatent({ ...travels, pageSize: 8, cacheDtype: "f32" }),
+    await openLatent({ ...travels, cacheDtype: "f32" }),
   ];
   const pair = apart(prefill, decode);
   await expect(answer(pair, REQUESTS[0]!)).rejects.toThrow(/cache dtype is "\w+", .*"f32"/);

@@ -63,14 +63,17 @@ const bare = (text: string) =>
 const MODELS: readonly (readonly [string, Partial<EngineOptions>, Partial<EngineOptions>])[] = [
   ["pages of 4, chunks of 5", { pageSize: 4 }, { chunkedPrefillSize: 5 }],
   [
-    "an FP8 cache, and forced text spelled without a step",
-    { pageSize: 2, cacheDtype: "fp8_e4m3", jsonJump: "retokenize" },
-    {},
+    "an FP8 cache, pages of 64 to pages of 1, and forced text spelled without a step",
+    { pageSize: 1, cacheDtype: "fp8_e4m3", jsonJump: "retokenize" },
+    { pageSize: 64 },
   ],
   [
-    "drafts of the module",
-    { speculation: { algorithm: "EAGLE", numSteps: 2, eagleTopk: 1, numDraftTokens: 3 } },
-    {},
+    "drafts of the module, pages of 16 to pages of 3",
+    {
+      speculation: { algorithm: "EAGLE", numSteps: 2, eagleTopk: 1, numDraftTokens: 3 },
+      pageSize: 3,
+    },
+    { pageSize: 16 },
   ],
 ];
 
@@ -258,7 +261,6 @@ describe.each(MODELS)("%s", (name, options, ofPrefill) => {
 describe("a handshake", () => {
   afterEach(closeAll);
   const PAIRS: readonly (readonly [string, Partial<EngineOptions>, readonly string[]])[] = [
-    ["page size is 4, the decode server's 8", { pageSize: 8 }, ["--disaggregation-key", "one"]],
     [
       'cache dtype is "bf16", the decode server\'s "f32"',
       { cacheDtype: "f32" },

@@ -6,14 +6,20 @@ import { type ServingWisp, serveWisp, stopAll } from "./support/wisp.ts";
 
 afterAll(stopAll);
 
-const SHARED = ["--page-size", "4", "--disaggregation-heartbeat-interval", "0.3"];
+const SHARED = ["--disaggregation-heartbeat-interval", "0.3"];
 const KEY = ["--disaggregation-key", "of the group"];
 const greedy = { temperature: 0, ignore_eos: true };
 
-/** @param backend By which pages go. */
-async function prefillServer(backend: string): Promise<{ server: ServingWisp; port: string }> {
+/**
+ * @param backend By which pages go.
+ * @param pageSize Tokens of each; those of the decode server have four.
+ */
+async function prefillServer(
+  backend: string,
+  pageSize: number,
+): Promise<{ server: ServingWisp; port: string }> {
   const server = await serveWisp([
-    ...[...SHARED, ...KEY, "--disaggregation-mode", "prefill"],
+    ...[...SHARED, ...KEY, "--disaggregation-mode", "prefill", "--page-size", `${pageSize}`],
     ...["--disaggregation-bootstrap-port", "0", "--disaggregation-transfer-backend", backend],
   ]);
   const port = /decode servers are met at [^\s]*:(\d+)/.exec(server.output())![1]!;
@@ -39,13 +45,14 @@ async function heldBy(server: ServingWisp): Promise<readonly unknown[]> {
 
 test("a router of pairs answers like one server, and its clients are told when servers are lost", async () => {
   const [first, second, one] = await Promise.all([
-    prefillServer("auto"),
-    prefillServer("websocket"),
+    prefillServer("auto", 16),
+    prefillServer("websocket", 1),
     serveWisp(["--page-size", "4"]),
   ]);
   const hosts = [first.port, second.port].map((port) => `127.0.0.1:${port}`);
   const decode = await serveWisp([
     ...[...SHARED, ...KEY, "--disaggregation-mode", "decode", "--num-reserved-decode-tokens", "64"],
+    ...["--page-size", "4"],
     ...["--disaggregation-prefill-hosts", ...hosts, "--disaggregation-waiting-timeout", "60"],
     ...["--disaggregation-bootstrap-timeout", "20"],
   ]);

@@ -7,6 +7,7 @@
 
 import type { SharedLayout } from "../../cache/page_form.ts";
 import { packedSizes } from "../../cache/page_header.ts";
+import { MAX_PAGE_SIZE } from "../../cache/page_pool.ts";
 import { decoded } from "../../disaggregation/decode_layer.ts";
 import { DecodeRooms } from "../../disaggregation/decode_rooms.ts";
 import { MAX_CONTROL_BYTES, MAX_PAGE_BYTES } from "../../disaggregation/limits.ts";
@@ -213,8 +214,9 @@ function shownHosts(options: DisaggregationOptions): string {
   return shown.join(", ");
 }
 
-/** Bytes that pages take in one message at most. */
+/** Bytes that pages take in one message at most, whatever the other server's page size. */
 function maxFrame(layout: SharedLayout): number {
-  const onePage = (layout.shares?.ranks ?? 1) * packedSizes(layout, 1).at(-1)!;
+  const largest = { ...layout, pageSize: MAX_PAGE_SIZE };
+  const onePage = (layout.shares?.ranks ?? 1) * packedSizes(largest, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
 }

@@ -15,8 +15,9 @@ afterAll(stopAll);
 
 const SHARED = [
   ...["--adapter", adapterName(), "--random-seed", "7", "--context-length", "512"],
-  ...["--chunked-prefill-size", "32", "--page-size", "4", "--max-total-tokens", "2048"],
+  ...["--chunked-prefill-size", "32", "--max-total-tokens", "2048"],
 ];
+const PAGES = { prefill: ["--page-size", "4"], decode: ["--page-size", "16"] };
 const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(4);
 
 let alone: ServingWisp;
@@ -37,11 +38,15 @@ beforeAll(async () => {
   const address = `127.0.0.1:${await freePort()}`;
   const group = ["--nnodes", "2", "--dist-init-addr", address, "--disaggregation-mode", "prefill"];
   const own = [...SHARED, ...shared];
-  member = startWisp(["launch_server", "--port", "0", ...own, ...group, "--node-rank", "1"]);
+  const node = [...own, ...PAGES.prefill, ...group, "--node-rank"];
+  member = startWisp(["launch_server", "--port", "0", ...node, "1"]);
   [alone, prefill, decode] = await Promise.all([
     serveWisp(SHARED),
-    serveWisp([...own, ...group, "--node-rank", "0"]),
-    serveWisp([...own, "--nnodes", "1", "--disaggregation-mode", "decode", "--enable-metrics"]),
+    serveWisp([...node, "0"]),
+    serveWisp([
+      ...[...own, ...PAGES.decode, "--nnodes", "1", "--disaggregation-mode", "decode"],
+      "--enable-metrics",
+    ]),
   ]);
 });
 

@@ -17,14 +17,14 @@ const isApart = ({ saves, restores, left }: Outcome) => {
 
 export const APART_VARIANTS: readonly Variant[] = [
   {
-    name: "prompts computed apart, in chunks of 7, pages of 3",
-    apart: { chunkedPrefillSize: 7 },
+    name: "prompts computed apart, in chunks of 7, pages of 16 there and of 3 here",
+    apart: { chunkedPrefillSize: 7, pageSize: 16 },
     options: { pageSize: 3 },
     proof: isApart,
   },
   {
-    name: "prompts computed apart, asked twice, cached on both sides",
-    apart: {},
+    name: "prompts computed apart, asked twice, cached on both sides, pages of 4 there and of 16 here",
+    apart: { pageSize: 4 },
     twice: true,
     options: { pageSize: 16 },
     proof: (one) => {
@@ -61,9 +61,8 @@ export const APART_VARIANTS: readonly Variant[] = [
   },
   {
     name: "prompts computed apart, with drafts",
-    apart: {},
+    apart: { pageSize: 64 },
     drafts: true,
-    options: { pageSize: 4 },
     proof: isApart,
   },
 ];
@@ -72,7 +71,7 @@ export const APART_VARIANTS: readonly Variant[] = [
 export const LONG_APART_VARIANTS: readonly Variant[] = [
   {
     name: "prompts computed apart, drafts of the module",
-    apart: { chunkedPrefillSize: 9 },
+    apart: { chunkedPrefillSize: 9, pageSize: 6 },
     drafts: "module",
     options: { pageSize: 4 },
     proof: isApart,
