@@ -39,7 +39,7 @@ export interface PrefillRoomOptions {
   readonly requestId: string | undefined;
   /** Whose tickets open it. Default: those who know the key do. */
   readonly owner?: string | undefined;
-  /** Milliseconds until a decode server has opened it. */
+  /** Milliseconds until a decode server has opened it; then, of a page of a browser, until it wants pages. */
   readonly openTimeout: number;
   /** Milliseconds until pages that were sent are in place. */
   readonly takeTimeout: number;
@@ -126,6 +126,9 @@ export class PrefillRoom implements PageTaker {
     this.#peer = peer;
     this.#isPaired = true;
     this.#state.advance("waiting for input");
+    // Decode servers ask in a time of their own, by which they count as lost; pages may ask never.
+    const { owner, openTimeout } = this.#options;
+    if (owner !== undefined) this.#limit(openTimeout, "decode", "no pages were asked for");
     this.#compare();
   }
 
@@ -180,6 +183,7 @@ export class PrefillRoom implements PageTaker {
   /** The decode server wants pages from `first` on. */
   want(first: number): void {
     if (this.#first !== undefined) return;
+    clearTimeout(this.#timer);
     this.#first = first;
     this.#tell();
   }

@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import type * as browserApi from "../../src/browser/index.ts";
 import type { Engine } from "../../src/engine/engine.ts";
+import { NODE_VERSION } from "../../src/router/nodes/node_messages.ts";
 import { roundRobinPolicy } from "../../src/router/policy/policy.ts";
 import { type ScriptedPage, servePage } from "../support/browser/scripted_page.ts";
 import { openEngine } from "../support/engines/engine.ts";
@@ -141,14 +142,13 @@ test("pages of other origins, and those without a token, do not join", async (co
   await page.goto(served.address);
   const opened = (url: string) =>
     page.evaluate(
-      (url) =>
+      ({ url, version }) =>
         new Promise<string>((resolve) => {
           const socket = new WebSocket(url);
-          socket.onopen = () =>
-            socket.send(JSON.stringify({ type: "join", version: 1, token: "a" }));
+          socket.onopen = () => socket.send(JSON.stringify({ type: "join", version, token: "a" }));
           socket.onclose = ({ reason }) => resolve(reason);
         }),
-      url,
+      { url, version: NODE_VERSION },
     );
   const address = router.url.replace("http", "ws");
   expect(await opened(`${address}/join_as_decode_node`)).toContain("its token is none");

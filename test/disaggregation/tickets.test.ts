@@ -250,3 +250,26 @@ test("pages that take nothing hold no server up", async () => {
   await until(() => expect(sent).toHaveLength(1));
   expect(prefill.counts.frames).toBe(3);
 });
+
+test("a page that asks for no pages is left, and a decode server has its own time", async () => {
+  const times = { ...TIMES, openTimeout: 80 };
+  const prefill = new PrefillRooms({ layout: LAYOUT, key: "key", times });
+  closing.push(() => prefill.close());
+  const page = await pageAt(prefill, "a");
+  const digest = promptDigest(PROMPT);
+  const [mute, asking, server] = [
+    prefill.open("1", "r", "a"),
+    prefill.open("2", "s", "a"),
+    prefill.open("3"),
+  ];
+  server.over.catch(() => {});
+  server.pair({ channel: { send: () => {} }, lease: 0, digest, formed: (given) => given });
+  for (const [lease, room] of [mute, asking].entries()) {
+    page.say({ type: "open", lease, room: room.name, digest });
+  }
+  page.say({ type: "want", lease: 1, first: 0 });
+  await expect(mute.over).rejects.toThrow("no pages were asked for within 0.08 s");
+  expect(page.of("failed")).toMatchObject([{ lease: 0 }]);
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect([asking.state, server.state]).toEqual(["waiting for input", "waiting for input"]);
+});

@@ -1,7 +1,7 @@
 /** What a decode node says before it leaves: servers go on with what its client has got, and are not blamed. */
 import { afterEach, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { numbered } from "../../src/router/nodes/node_messages.ts";
+import { NODE_VERSION, numbered } from "../../src/router/nodes/node_messages.ts";
 import { roundRobinPolicy } from "../../src/router/policy/policy.ts";
 import { postTo, routerTo } from "../support/router/running_router.ts";
 import { closeAfterwards, closeAll, failingServer } from "../support/router/worker_servers.ts";
@@ -44,7 +44,9 @@ async function routerWithNode(
   socket.on("message", (_, isBytes) => {
     if (isBytes) page(say, send);
   });
-  socket.on("open", () => say({ type: "join", version: 1, token: nodes!.newToken().token }));
+  socket.on("open", () =>
+    say({ type: "join", version: NODE_VERSION, token: nodes!.newToken().token }),
+  );
   await until(() => expect(nodes!.names).toHaveLength(1));
   const ask = () =>
     postTo(

@@ -1,8 +1,10 @@
 /** What a page of a stranger's browser may not say to a router ends its connection, and nothing else. */
 import { afterEach, expect, test, vi } from "vitest";
 import type { Channel, ChannelEvents, ChannelMessage } from "../../src/disaggregation/channel.ts";
+import { BodyMemory } from "../../src/http/body_memory.ts";
 import { EventCutter, EventRecord, renamed } from "../../src/router/nodes/answer_events.ts";
 import { DecodeNodes } from "../../src/router/nodes/decode_nodes.ts";
+import { type GivenIds, givenIds } from "../../src/router/nodes/given_ids.ts";
 import {
   MAX_BEGUN_ANSWERS,
   MAX_DECODE_NODES,
@@ -15,7 +17,7 @@ import {
   MAX_NODE_TOKENS,
 } from "../../src/router/nodes/limits.ts";
 import { BegunAnswers, NodeAnswer, SILENCE_TIME } from "../../src/router/nodes/node_answer.ts";
-import { numbered } from "../../src/router/nodes/node_messages.ts";
+import { NODE_VERSION, numbered } from "../../src/router/nodes/node_messages.ts";
 
 /** The page's end, as the test speaks for it. */
 class PageEnd implements Channel {
@@ -41,16 +43,16 @@ afterEach(() => void vi.useRealTimers());
 const optIn = new Request("http://r/", { headers: { "x-wisp-decode-node": "allow" } });
 const place = { host: "p", port: 1, room: "5" };
 
-function joined() {
+function joined(ids: GivenIds = () => true) {
   const nodes = new DecodeNodes({ key: "k", onEvent: () => {} });
   const page = new PageEnd();
   nodes.accept(page);
-  page.say({ type: "join", version: 1, token: nodes.newToken().token });
+  page.say({ type: "join", version: NODE_VERSION, token: nodes.newToken().token });
   const node = nodes.choose(optIn, new Uint8Array(2))!;
   const ask = (signal = new AbortController().signal, headers = {}) =>
     node.link.ask(
       { url: "node://a/generate?b", method: "POST", headers, body: new Uint8Array(2), signal },
-      { begun: new BegunAnswers(1), ...place },
+      { begun: new BegunAnswers(1), ids, prefilled: Promise.resolve(), ...place },
     );
   return { nodes, page, node, ask };
 }
@@ -61,7 +63,7 @@ const bytes = (id: number, length: number) => numbered(id, new Uint8Array(length
 const WRONG: Readonly<Record<string, (page: PageEnd) => void>> = {
   "no JSON": (page) => page.events.onMessage("{"),
   "another type": (page) => page.say({ type: "request", id: 1 }),
-  "a second join": (page) => page.say({ type: "join", version: 1, token: "" }),
+  "a second join": (page) => page.say({ type: "join", version: NODE_VERSION, token: "" }),
   "bytes before a head": (page) => page.events.onMessage(bytes(1, 5)),
   "bytes without a number": (page) => page.events.onMessage(new Uint8Array(3)),
   "two heads": (page) => {
@@ -212,9 +214,18 @@ test("the second answer of a request may have the first tokens", () => {
 test("a node that says nothing of what is awaited is left, and one whose client is behind is not", async () => {
   vi.useFakeTimers();
   const left: string[] = [];
-  const answerOf = (name: string) =>
-    new NodeAnswer({ begun: new BegunAnswers(1), taken: () => {}, leave: () => left.push(name) });
-  const [mute, slow] = [answerOf("mute"), answerOf("slow")];
+  const answerOf = (name: string, prefilled: Promise<unknown> = Promise.resolve()) =>
+    new NodeAnswer({
+      ...{ begun: new BegunAnswers(1), prefilled, taken: () => {}, leave: () => left.push(name) },
+    });
+  let tellPrefilled = () => {};
+  const prefilled = new Promise<void>((resolve) => {
+    tellPrefilled = resolve;
+  });
+  const [mute, slow, waits] = [answerOf("mute"), answerOf("slow"), answerOf("waits", prefilled)];
+  waits.hear({ type: "head", id: 2, status: 200, headers: {} });
+  const first = waits.read();
+  await vi.advanceTimersByTimeAsync(0);
   const head = { type: "head", id: 1, status: 200, headers: {} } as const;
   slow.hear({ type: "tokens", id: 1, answer: 0, tokens: [1] });
   vi.advanceTimersByTime(SILENCE_TIME - 1);
@@ -232,4 +243,38 @@ test("a node that says nothing of what is awaited is left, and one whose client 
   vi.advanceTimersByTime(SILENCE_TIME);
   await expect(next).rejects.toThrow("it says nothing for 60 s");
   expect(left).toEqual(["mute", "slow"]);
+  // Its prompt takes long, which is not the node's fault.
+  tellPrefilled();
+  await vi.advanceTimersByTimeAsync(SILENCE_TIME - 1);
+  expect(left).toEqual(["mute", "slow"]);
+  vi.advanceTimersByTime(1);
+  await expect(first).rejects.toThrow("it says nothing for 60 s");
+});
+
+test("a request that is aborted is aborted at the node that has it, and no other node is told its id", async () => {
+  const idsOf = (body: object) => {
+    const request = new Request("http://r/");
+    const share = new BodyMemory(2 ** 20).of(request);
+    const bytes = new TextEncoder().encode(JSON.stringify(body));
+    return givenIds(bytes, { signal: request.signal, share });
+  };
+  const drawn = "0123456789abcdef".repeat(2);
+  const [one, many] = [await idsOf({ rid: "one" }), await idsOf({ rid: ["a", "b_7"] })];
+  const asked = ["one", "one_12", "a", "b_7", "b", "one_", drawn, ""];
+  expect(asked.filter(one)).toEqual(["one", "one_12", drawn]);
+  expect(asked.filter(many)).toEqual(["a", "b_7", drawn]);
+  expect(asked.filter(await idsOf({}))).toEqual([drawn]);
+  expect(asked.filter(await idsOf([]))).toEqual([drawn]);
+
+  const { nodes, page, ask } = joined(one);
+  const aborts = () => page.heard.map((text) => JSON.parse(text)).filter(isAbort);
+  const isAbort = ({ type }: { type: string }) => type === "abort_request";
+  nodes.abort();
+  void ask().catch(() => {});
+  for (const rid of ["two", "one", undefined]) nodes.abort(rid);
+  expect(aborts()).toEqual([{ type: "abort_request", rid: "one" }, { type: "abort_request" }]);
+  page.say({ ...HEAD });
+  page.say({ type: "end", id: 1 });
+  nodes.abort();
+  expect(aborts()).toHaveLength(2);
 });

@@ -210,6 +210,38 @@ test("a request without a seed goes on with its draws", async () => {
   await nothingLeft();
 });
 
+test("an aborted request ends at its node with what there is of it, and the page's own goes on", async () => {
+  const node = await join();
+  const endless = { ...sampling_params, max_new_tokens: 2000 };
+  const own = new AbortController();
+  const chunks = engines[2]!.generate({
+    ...{ prompt: "Now", sampling: { maxNewTokens: 3000, ignoreEos: true }, signal: own.signal },
+  });
+  expect((await chunks.next()).done).toBe(false);
+  for (const abort of [{ rid: "mine" }, { abort_all: true }]) {
+    const body = { text: "On and on", rid: "mine", sampling_params: endless, stream: true };
+    const servers = asked();
+    const answer = await postTo(router.url, "/generate", body, OPT_IN);
+    let text = "";
+    let isAborted = false;
+    for await (const bytes of answer.body!.pipeThrough(new TextDecoderStream())) {
+      text += bytes;
+      if (isAborted) continue;
+      isAborted = true;
+      expect((await postTo(router.url, "/abort_request", abort)).status).toBe(200);
+    }
+    expect(text).toMatch(/"finish_reason":\{"type":"abort".*data: \[DONE\]\n\n$/);
+    expect(asked()).toBe(servers);
+  }
+  expect((await chunks.next()).done).toBe(false);
+  own.abort();
+  await expect(async () => {
+    for await (const _ of chunks);
+  }).rejects.toThrow();
+  await node.leave();
+  await nothingLeft();
+});
+
 test("strangers are refused: a token is good for one page, once", async () => {
   const token = await newToken();
   const node = await joinAsDecodeNode(pageEngine(), { url: router.url, token });

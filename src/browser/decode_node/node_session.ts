@@ -8,7 +8,12 @@ import { type Channel, type ChannelMessage, wholeOf } from "../../disaggregation
 import { Heartbeat } from "../../disaggregation/heartbeat.ts";
 import { parseMessage, shortened } from "../../disaggregation/messages.ts";
 import { UnsupportedError, WorkerError } from "../../errors.ts";
-import type { GenerationChunk, GenerationEngine } from "../../generation.ts";
+import {
+  type GenerationChunk,
+  type GenerationEngine,
+  type GenerationRequest,
+  newRequestId,
+} from "../../generation.ts";
 import {
   GATEWAY_FIELDS,
   type GatewayMessage,
@@ -65,6 +70,8 @@ class NodeSession {
   readonly #app: ReturnType<typeof createApp>;
   readonly #heartbeat: Heartbeat;
   readonly #replies = new Map<number, NodeReply>();
+  /** What the engine has of them: the page may have asked it for more itself. */
+  readonly #generations = new Set<string>();
   /** Requests whose bodies come next. */
   readonly #heads = new Map<number, NodeRequestHead>();
   #settle!: { joined(name?: string): void; ended(reason: string): void };
@@ -108,27 +115,43 @@ class NodeSession {
       name: "decode",
       over: (engine) =>
         layerOver(engine, {
-          generate: (request) => {
-            const [room = "", answer = "0"] = request.bootstrap?.room.split("+") ?? [];
-            const chunks = engine.generate(request);
-            return this.#told(chunks, room, Number(answer));
+          generate: (request) => this.#told(engine, request),
+          abort: (id) => {
+            for (const own of this.#generations) {
+              if (id === undefined || id === own) engine.abort(own);
+            }
           },
         }),
     };
   }
 
   async *#told(
-    chunks: AsyncIterable<GenerationChunk>,
-    room: string,
-    answer: number,
+    engine: GenerationEngine,
+    { requestId = newRequestId(), ...request }: GenerationRequest,
   ): AsyncGenerator<GenerationChunk, undefined> {
-    for await (const chunk of chunks) {
-      const { tokens } = chunk;
-      const id = [...this.#replies.values()].find((reply) => reply.room === room)?.id;
-      if (tokens.length > 0 && id !== undefined) this.#say({ type: "tokens", id, answer, tokens });
-      yield chunk;
+    const [room = "", number = "0"] = request.bootstrap?.room.split("+") ?? [];
+    const answer = Number(number);
+    this.#generations.add(requestId);
+    try {
+      for await (const chunk of engine.generate({ ...request, requestId })) {
+        const { tokens } = chunk;
+        const id = [...this.#replies.values()].find((reply) => reply.room === room)?.id;
+        if (tokens.length > 0 && id !== undefined)
+          this.#say({ type: "tokens", id, answer, tokens });
+        yield chunk;
+      }
+    } finally {
+      this.#generations.delete(requestId);
     }
     return undefined;
+  }
+
+  async #abort(rid: string | undefined): Promise<void> {
+    const body = JSON.stringify(rid === undefined ? { abort_all: true } : { rid });
+    const headers = { "content-type": "application/json" };
+    await this.#app.fetch(
+      new Request("http://node/abort_request", { method: "POST", headers, body }),
+    );
   }
 
   #say(message: NodeMessage): void {
@@ -180,6 +203,9 @@ class NodeSession {
       case "abort":
         this.#heads.delete(message.id);
         this.#replies.get(message.id)?.abort();
+        break;
+      case "abort_request":
+        void this.#abort(message.rid);
         break;
       case "beat":
         break;

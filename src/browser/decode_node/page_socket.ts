@@ -9,6 +9,7 @@ import {
   type ChannelMessage,
   wholeOf,
 } from "../../disaggregation/channel.ts";
+import { ChannelInbox } from "../../disaggregation/channel_inbox.ts";
 
 /** Of a WebSocket that ends as it should. */
 const NORMAL = 1000;
@@ -36,47 +37,28 @@ export function connectPage(url: string, timeout: number): Promise<Channel> {
 
 class PageSocket implements Channel {
   readonly #socket: WebSocket;
-  #events: ChannelEvents | undefined;
-  /** What came before it was listened to. */
-  readonly #early: ChannelMessage[] = [];
-  #closed: string | undefined;
-  #isOver = false;
+  readonly #inbox = new ChannelInbox();
 
   constructor(socket: WebSocket) {
     this.#socket = socket;
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
-      this.#take(typeof data === "string" ? data : new Uint8Array(data));
+      this.#inbox.take(typeof data === "string" ? data : new Uint8Array(data));
     };
-    socket.onerror = () => this.#end("its connection has failed");
-    socket.onclose = ({ reason }) => this.#end(reason || "its connection has ended");
+    socket.onerror = () => this.#inbox.end("its connection has failed");
+    socket.onclose = ({ reason }) => this.#inbox.end(reason || "its connection has ended");
   }
 
   listen(events: ChannelEvents): void {
-    this.#events = events;
-    for (const message of this.#early.splice(0)) events.onMessage(message);
-    if (this.#closed !== undefined) events.onClose(this.#closed);
+    this.#inbox.listen(events);
   }
 
   send(message: ChannelMessage): void {
-    if (!this.#isOver) this.#socket.send(typeof message === "string" ? message : wholeOf(message));
+    if (this.#inbox.isOver) return;
+    this.#socket.send(typeof message === "string" ? message : wholeOf(message));
   }
 
   close(reason: string): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (!this.#inbox.close()) return;
     this.#socket.close(NORMAL, reason.slice(0, REASON_UNITS).replace(/[^\x20-\x7e]/g, "?"));
-  }
-
-  #take(message: ChannelMessage): void {
-    if (this.#isOver) return;
-    if (this.#events === undefined) this.#early.push(message);
-    else this.#events.onMessage(message);
-  }
-
-  #end(reason: string): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#closed = reason;
-    this.#events?.onClose(reason);
   }
 }

@@ -5,6 +5,7 @@
  */
 import { type RawData, WebSocket } from "ws";
 import type { Channel, ChannelEvents, ChannelMessage } from "../../disaggregation/channel.ts";
+import { ChannelInbox } from "../../disaggregation/channel_inbox.ts";
 
 /** Bytes that wait to be sent, beyond which the other end counts as lost: it takes nothing. */
 export const MAX_UNSENT_BYTES = 2 ** 30;
@@ -15,36 +16,30 @@ const LAST_WORDS = 500;
 const NORMAL = 1000;
 const REASON_BYTES = 120;
 
-/** The first messages come as soon as it is open, so they wait until they are listened to. */
 export class WebSocketChannel implements Channel {
   readonly #socket: WebSocket;
-  #events: ChannelEvents | undefined;
-  readonly #early: ChannelMessage[] = [];
-  #closed: string | undefined;
-  #isOver = false;
+  readonly #inbox = new ChannelInbox();
 
   /** @param socket That is open, or opens. */
   constructor(socket: WebSocket) {
     this.#socket = socket;
     socket.binaryType = "fragments";
-    socket.on("message", (data, isBinary) => this.#take(messageOf(data, isBinary)));
-    socket.on("error", ({ message }) => this.#end(`its connection has failed: ${message}`));
+    socket.on("message", (data, isBinary) => this.#inbox.take(messageOf(data, isBinary)));
+    socket.on("error", ({ message }) => this.#inbox.end(`its connection has failed: ${message}`));
     socket.on("close", (_, reason) => {
-      this.#end(reason.length > 0 ? reason.toString() : "its connection has ended");
+      this.#inbox.end(reason.length > 0 ? reason.toString() : "its connection has ended");
     });
   }
 
   listen(events: ChannelEvents): void {
-    this.#events = events;
-    for (const message of this.#early.splice(0)) events.onMessage(message);
-    if (this.#closed !== undefined) events.onClose(this.#closed);
+    this.#inbox.listen(events);
   }
 
   send(message: ChannelMessage): void {
-    if (this.#isOver) return;
+    if (this.#inbox.isOver) return;
     if (this.#socket.bufferedAmount > MAX_UNSENT_BYTES) {
       this.#socket.terminate();
-      this.#end(`it leaves ${MAX_UNSENT_BYTES} bytes lying`);
+      this.#inbox.end(`it leaves ${MAX_UNSENT_BYTES} bytes lying`);
       return;
     }
     if (typeof message === "string" || message instanceof Uint8Array) this.#socket.send(message);
@@ -54,27 +49,13 @@ export class WebSocketChannel implements Channel {
   }
 
   close(reason: string): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (!this.#inbox.close()) return;
     this.#socket.close(NORMAL, shortReason(reason));
     setTimeout(() => this.#socket.terminate(), LAST_WORDS).unref();
   }
 
   #sendPiece(piece: Uint8Array, fin: boolean): void {
     this.#socket.send(piece, { binary: true, fin });
-  }
-
-  #take(message: ChannelMessage): void {
-    if (this.#isOver) return;
-    if (this.#events === undefined) this.#early.push(message);
-    else this.#events.onMessage(message);
-  }
-
-  #end(reason: string): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
-    this.#closed = reason;
-    this.#events?.onClose(reason);
   }
 }
 

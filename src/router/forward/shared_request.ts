@@ -6,6 +6,7 @@
  */
 import { continued, type OtherAnswer } from "../nodes/continued_body.ts";
 import type { DecodeNode } from "../nodes/decode_nodes.ts";
+import { type GivenIds, givenIds } from "../nodes/given_ids.ts";
 import { BegunAnswers } from "../nodes/node_answer.ts";
 import type { Policy } from "../policy/policy.ts";
 import type { PairSetting, RouterContext } from "../router_context.ts";
@@ -41,6 +42,8 @@ interface Decoder {
   readonly upstream: Upstream;
   readonly ofPrefill: BootstrapFields;
   readonly ofDecode: BootstrapFields;
+  /** To be called when the prefill server's part is over. */
+  readonly prefilled?: () => void;
 }
 
 export class SharedRequest {
@@ -61,11 +64,16 @@ export class SharedRequest {
   async attempt(): Promise<Attempt> {
     const { context, request, body } = this.#lent;
     const { policies } = this.#pairs;
+    const nodes = this.#begun === undefined ? context.nodes : undefined;
+    const share = context.bodies.of(request);
+    const ids = nodes?.mayAnswer(request, body)
+      ? await givenIds(body, { signal: request.signal, share })
+      : undefined;
     const prefill = this.#lent.choose("prefill", policies.prefill);
     if (prefill === undefined) return { error: unavailable("prefill servers") };
-    const node = this.#begun === undefined ? context.nodes?.choose(request, body) : undefined;
+    const node = ids && nodes!.choose(request, body);
     const room = newRoom();
-    const decoder = node ? this.#asNode(node, prefill, room) : this.#asServer();
+    const decoder = node ? this.#asNode(node, prefill, { room, ids }) : this.#asServer();
     if (decoder === undefined) return { error: unavailable("decode servers") };
     return this.#ask(prefill, decoder, room);
   }
@@ -78,22 +86,32 @@ export class SharedRequest {
     return { worker, upstream: context.upstream, ofPrefill: begun, ofDecode: begun };
   }
 
-  #asNode(node: DecodeNode, prefill: Worker, room: number): Decoder {
+  #asNode(
+    node: DecodeNode,
+    prefill: Worker,
+    { room, ids }: { readonly room: number; readonly ids: GivenIds },
+  ): Decoder {
     const [seed] = crypto.getRandomValues(new Uint32Array(1));
     const begun = new BegunAnswers(seed!);
     this.#begun = begun;
     const { owner, ticket } = this.#lent.context.nodes!.ticketFor(node);
     const port = prefill.bootstrapPort ?? DEFAULT_PORT;
     const place = { host: hostOf(prefill), port, room: String(room) };
+    let tellPrefilled = () => {};
+    const prefilled = new Promise<void>((resolve) => {
+      tellPrefilled = resolve;
+    });
+    const asked = { begun, ids, prefilled, ...place };
     const goOn = () => this.#goOn();
     // Events of several answers come in any order.
     const isSingle = () => begun.tokens.length < 2;
     return {
       worker: node.worker,
       upstream: async (request) =>
-        continued(await node.link.ask(request, { begun, ...place }), { isSingle, goOn }),
+        continued(await node.link.ask(request, asked), { isSingle, goOn }),
       ofPrefill: { bootstrap_ticket: owner },
       ofDecode: { bootstrap_port: port, bootstrap_ticket: ticket, ...begunField(begun, false) },
+      prefilled: tellPrefilled,
     };
   }
 
@@ -138,6 +156,7 @@ export class SharedRequest {
         signal,
         prefilled: (answer) => {
           isPrefilled = true;
+          decoder.prefilled?.();
           if (answer !== undefined && answer.status < 400) prefillFlight.end("success");
           else if (isDecided) prefillFlight.end();
         },

@@ -79,12 +79,22 @@ export class DecodeNodes {
     this.#links.add(link);
   }
 
+  /** Whether a request may go to one. */
+  mayAnswer(request: Request, body: Uint8Array): boolean {
+    const isSmall = body.length <= MAX_NODE_BODY_BYTES && request.url.length <= MAX_NODE_PATH;
+    return isSmall && request.headers.get(OPT_IN_HEADER) === OPT_IN;
+  }
+
   /** The one with the least to do, for a request that may go to one. */
   choose(request: Request, body: Uint8Array): DecodeNode | undefined {
-    if (request.headers.get(OPT_IN_HEADER) !== OPT_IN) return undefined;
-    if (body.length > MAX_NODE_BODY_BYTES || request.url.length > MAX_NODE_PATH) return undefined;
+    if (!this.mayAnswer(request, body)) return undefined;
     const free = [...this.#nodes.values()].filter(({ link }) => link.isFree);
     return free.sort((a, b) => a.worker.inFlight - b.worker.inFlight)[0];
+  }
+
+  /** A client ends what stands behind an id, or everything: nodes that have it are told. */
+  abort(rid?: string): void {
+    for (const { link } of this.#nodes.values()) link.abort(rid);
   }
 
   /** By which a node fetches pages of rooms that were made for it. */

@@ -52,6 +52,8 @@ export class BegunAnswers {
 
 export interface NodeAnswerOptions {
   readonly begun: BegunAnswers;
+  /** Resolves when the prefill server's part is over: until then nothing is awaited of the node. */
+  readonly prefilled: Promise<unknown>;
   /** So many bytes have left: the node may send as many more. */
   readonly taken: (bytes: number) => void;
   /** Called once when nothing more is wanted of it. */
@@ -70,6 +72,7 @@ export class NodeAnswer implements UpstreamBody {
   #reading: { resolve(next: Next): void; reject(error: unknown): void } | undefined;
   #silence: ReturnType<typeof setTimeout> | undefined;
   #hasHead = false;
+  #isPrefilled = false;
   #isOver = false;
   #error: unknown;
 
@@ -79,7 +82,10 @@ export class NodeAnswer implements UpstreamBody {
       this.#settle = { resolve, reject };
     });
     this.answer.catch(() => {});
-    this.#limitSilence();
+    void options.prefilled.then(() => {
+      this.#isPrefilled = true;
+      this.#limitSilence();
+    });
   }
 
   /** @throws {TypeError} for what it may not say. */
@@ -165,7 +171,8 @@ export class NodeAnswer implements UpstreamBody {
   /** From now on, where the next is awaited: not while the client is behind. */
   #limitSilence(): void {
     clearTimeout(this.#silence);
-    if (this.#isOver || (this.#hasHead && this.#reading === undefined)) return;
+    if (this.#isOver || !this.#isPrefilled) return;
+    if (this.#hasHead && this.#reading === undefined) return;
     this.#silence = setTimeout(() => {
       this.fail(workerFailed(`it says nothing for ${SILENCE_TIME / 1000} s`));
       this.#options.leave();

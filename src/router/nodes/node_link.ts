@@ -8,6 +8,7 @@ import { Heartbeat } from "../../disaggregation/heartbeat.ts";
 import { parseMessage, shortened } from "../../disaggregation/messages.ts";
 import { REQUEST_ID_HEADER } from "../../http/request_id.ts";
 import type { UpstreamAnswer, UpstreamRequest } from "../worker/upstream.ts";
+import type { GivenIds } from "./given_ids.ts";
 import { MAX_NODE_REQUESTS } from "./limits.ts";
 import { type BegunAnswers, NodeAnswer, workerFailed } from "./node_answer.ts";
 import {
@@ -42,6 +43,10 @@ export interface NodeLinkOptions {
 /** What a node is asked, beside the request itself. */
 export interface NodeRequest {
   readonly begun: BegunAnswers;
+  /** By which clients may have it aborted. */
+  readonly ids: GivenIds;
+  /** Resolves when the prefill server's part is over: until then there is nothing that it could say. */
+  readonly prefilled: Promise<unknown>;
   /** Where its pages come from. */
   readonly host: string;
   readonly port: number;
@@ -54,6 +59,7 @@ export class NodeLink {
   readonly #heartbeat: Heartbeat;
   readonly #joining: ReturnType<typeof setTimeout>;
   readonly #answers = new Map<number, NodeAnswer>();
+  readonly #ids = new Map<number, GivenIds>();
   #name: string | undefined;
   #count = 0;
   #isLeaving = false;
@@ -81,7 +87,7 @@ export class NodeLink {
   /** Sends a request. @throws {HttpError} `worker_failed` as a rejection, and the signal's reason. */
   async ask(
     { url, method, headers, body, signal }: UpstreamRequest,
-    { begun, ...place }: NodeRequest,
+    { begun, ids, prefilled, ...place }: NodeRequest,
   ): Promise<UpstreamAnswer> {
     signal.throwIfAborted();
     if (this.#isOver) throw workerFailed("it has left");
@@ -89,12 +95,13 @@ export class NodeLink {
     this.#count += 1;
     const id = this.#count;
     const forget = () => {
-      if (!this.#answers.delete(id)) return;
+      if (!this.#forget(id)) return;
       signal.removeEventListener("abort", onAbort);
       this.#say({ type: "abort", id });
     };
     const answer = new NodeAnswer({
       begun,
+      prefilled,
       taken: (bytes) => {
         if (this.#answers.has(id)) this.#say({ type: "taken", id, bytes });
       },
@@ -106,10 +113,17 @@ export class NodeLink {
     };
     signal.addEventListener("abort", onAbort, { once: true });
     this.#answers.set(id, answer);
+    this.#ids.set(id, ids);
     const path = pathname + search;
     this.#say({ type: "request", id, method, path, headers: toldHeaders(headers), ...place });
     this.#channel.send(numbered(id, body ?? new Uint8Array()));
     return answer.answer;
+  }
+
+  /** A client ends what stands behind an id, or all: the node answers what there is of it. */
+  abort(rid?: string): void {
+    const isHere = rid === undefined || [...this.#ids.values()].some((ids) => ids(rid));
+    if (isHere && this.#ids.size > 0) this.#say({ type: "abort_request", rid });
   }
 
   /** Ends the connection from this side. */
@@ -127,7 +141,14 @@ export class NodeLink {
     this.#heartbeat.stop();
     for (const answer of this.#answers.values()) answer.fail(workerFailed(reason));
     this.#answers.clear();
+    this.#ids.clear();
     this.#options.onEnd(reason, this.#name);
+  }
+
+  /** @returns Whether it was there. */
+  #forget(id: number): boolean {
+    this.#ids.delete(id);
+    return this.#answers.delete(id);
   }
 
   #say(message: GatewayMessage): void {
@@ -160,7 +181,7 @@ export class NodeLink {
     if (message.type === "leave") this.#isLeaving = true;
     if (!("id" in message)) return;
     this.#answers.get(message.id)?.hear(message);
-    if (message.type === "end" || message.type === "failed") this.#answers.delete(message.id);
+    if (message.type === "end" || message.type === "failed") this.#forget(message.id);
   }
 
   #join({ version, token }: Extract<NodeMessage, { type: "join" }>): void {

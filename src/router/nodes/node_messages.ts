@@ -11,6 +11,7 @@
  * | node | `failed` | it cannot go on |
  * | router | `taken` | so many bytes of the answer have left the router |
  * | router | `abort` | the answer is not wanted any more |
+ * | router | `abort_request` | a client ends the request of this id, or all; what there is of it is answered |
  * | node | `leave` | it takes no more requests, and goes |
  * | both | `beat` | nothing else is to be said |
  *
@@ -20,7 +21,7 @@
  */
 import type { MessageFields } from "../../disaggregation/messages.ts";
 
-export const NODE_VERSION = 1;
+export const NODE_VERSION = 2;
 
 export type NodeMessage =
   | { readonly type: "join"; readonly version: number; readonly token: string }
@@ -59,6 +60,7 @@ export type GatewayMessage =
     }
   | { readonly type: "taken"; readonly id: number; readonly bytes: number }
   | { readonly type: "abort"; readonly id: number }
+  | { readonly type: "abort_request"; readonly rid?: string | undefined }
   | { readonly type: "beat" };
 
 export const NODE_FIELDS: MessageFields = {
@@ -85,6 +87,7 @@ export const GATEWAY_FIELDS: MessageFields = {
   },
   taken: { id: "count", bytes: "count" },
   abort: { id: "count" },
+  abort_request: { rid: "maybe text" },
   beat: {},
 };
 

@@ -4,6 +4,7 @@
  * @module
  */
 import { HttpError } from "../../http/error_response.ts";
+import { isObject } from "../../http/fields.ts";
 import { readBodyBytes } from "../../http/read_body.ts";
 import { answerIdOf } from "../../server/guard/request_ids.ts";
 import { clientLeft } from "../forward/request_signal.ts";
@@ -18,7 +19,10 @@ const MAX_BODY = 2 ** 20;
 
 /** `GET` or `POST /flush_cache`. */
 export async function flushCaches(context: RouterContext, request: Request): Promise<Response> {
-  const answers = await askAll(context, request, context.workers.all);
+  const answers = await askAll(context, request, {
+    workers: context.workers.all,
+    body: await bodyOf(context, request),
+  });
   if (answers.every((answer) => answer?.status === 200)) {
     return new Response("Cache flushed on all servers");
   }
@@ -26,14 +30,19 @@ export async function flushCaches(context: RouterContext, request: Request): Pro
 }
 
 /**
- * `POST /abort_request`: the worker that answers a request of that id ends it, the others know of
- * none.
+ * `POST /abort_request`: the worker or decode node that answers a request of that id ends it, other
+ * workers know of none.
  *
  * @throws {HttpError} `worker_failed` when no worker answers.
  */
 export async function abortRequests(context: RouterContext, request: Request): Promise<Response> {
   const { workers } = context;
-  const answers = await askAll(context, request, [...workers.all, ...workers.draining]);
+  const body = await bodyOf(context, request);
+  abortAtNodes(context, body);
+  const answers = await askAll(context, request, {
+    workers: [...workers.all, ...workers.draining],
+    body,
+  });
   if (answers.some((answer) => answer?.status === 200)) return new Response(null);
   const refused = answers.find((answer) => answer !== undefined);
   if (refused === undefined) {
@@ -43,16 +52,36 @@ export async function abortRequests(context: RouterContext, request: Request): P
   return new Response(text, { status, headers: { "content-type": "application/json" } });
 }
 
+async function bodyOf(
+  { bodies, maxBodyBytes }: RouterContext,
+  request: Request,
+): Promise<Uint8Array | undefined> {
+  const limits = { maxBytes: Math.min(maxBodyBytes, MAX_BODY), share: bodies.of(request) };
+  return request.method === "GET" ? undefined : readBodyBytes(request, limits);
+}
+
+/** What is wrong with the body, workers say. */
+function abortAtNodes({ nodes }: RouterContext, body: Uint8Array | undefined): void {
+  let asked: unknown;
+  try {
+    asked = JSON.parse(new TextDecoder().decode(body));
+  } catch {
+    return;
+  }
+  if (!isObject(asked)) return;
+  const { rid, abort_all: isAll } = asked;
+  if (isAll === true) nodes?.abort();
+  else if (typeof rid === "string" && rid !== "") nodes?.abort(rid);
+}
+
 /** Undefined for a worker that does not answer, which the log says. */
 async function askAll(
   context: RouterContext,
   request: Request,
-  workers: readonly Worker[],
+  { workers, body }: { readonly workers: readonly Worker[]; readonly body: Uint8Array | undefined },
 ): Promise<readonly (Asked | undefined)[]> {
-  const { upstream, observer, bodies, maxBodyBytes, requestTimeout } = context;
+  const { upstream, observer, requestTimeout } = context;
   const { method, signal } = request;
-  const limits = { maxBytes: Math.min(maxBodyBytes, MAX_BODY), share: bodies.of(request) };
-  const body = method === "GET" ? undefined : await readBodyBytes(request, limits);
   const { pathname, search } = new URL(request.url);
   const id = answerIdOf(request);
   const headers = requestHeaders(request.headers, id);

@@ -8,6 +8,7 @@ import {
   routerOptions,
 } from "../../../src/node/route/map_router_options.ts";
 import { ROUTER_OPTIONS } from "../../../src/node/route/router_options.ts";
+import { NODE_VERSION } from "../../../src/router/nodes/node_messages.ts";
 import { routerTo } from "../../support/router/running_router.ts";
 import { closeAll } from "../../support/router/worker_servers.ts";
 
@@ -36,7 +37,9 @@ function ended(url: string, origin: string, token: string): Promise<string> {
     const socket = new WebSocket(url.replace("http", "ws"), { origin });
     let heard = "";
     socket.on("error", ({ message }) => resolve(message));
-    socket.on("open", () => socket.send(JSON.stringify({ type: "join", version: 1, token })));
+    socket.on("open", () =>
+      socket.send(JSON.stringify({ type: "join", version: NODE_VERSION, token })),
+    );
     socket.on("message", (data) => {
       heard = String(data);
       if (heard.includes("joined")) socket.close();
