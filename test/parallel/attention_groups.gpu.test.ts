@@ -270,7 +270,6 @@ test.each([
     "chunkedPrefillSize",
     "20 tokens of each of 2 groups are not divisible by pages of 16",
   ],
-  [{ transfersPages: true }, "transfersPages", "pages of a group go to no other engine"],
   [
     { experts: { recorderMode: "per_pass" } },
     "experts.recorderMode",

@@ -2,10 +2,14 @@
 import { describe, expect, test } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import type { EngineOptions } from "../../src/engine/engine_options.ts";
+import { loadGroupEngines } from "../../src/engine/groups/attention_groups.ts";
 import type { GenerationChunk, GenerationEngine, GenerationRequest } from "../../src/generation.ts";
+import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
+import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
+import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { openEngine } from "../support/engines/engine.ts";
-import { apart } from "../support/exactness/apart.ts";
+import { type ApartEngine, apart } from "../support/exactness/apart.ts";
 import { llama } from "../support/synthetic/llama.ts";
 import { syntheticSource } from "../support/synthetic/source.ts";
 
@@ -136,6 +140,51 @@ describe.each(CASES)("%s", (_, { open, options, ranks }) => {
       await pair.close();
     },
   );
+});
+
+/** Groups of ranks as one engine. */
+async function openGroups(attentionGroups: number, ranks: number): Promise<ApartEngine> {
+  const options = { ...SHARED, transfersPages: true, triesInvariance: false };
+  const sizes = { attentionGroups, tensorParallelSize: ranks };
+  const open = () => folderSource(EMBEDDED_MODEL);
+  const engines = await loadGroupEngines(open, { device, ...options, ...sizes });
+  const [{ pageLayout }] = engines as [Engine];
+  const travellers = () =>
+    engines
+      .map((engine) => engine.travellers!)
+      .reduce((sum, one) => ({
+        leaving: sum.leaving + one.leaving,
+        waiting: sum.waiting + one.waiting,
+        arriving: sum.arriving + one.arriving,
+      }));
+  const all = Object.assign(new ReplicatedEngine(engines), { pageLayout });
+  Object.defineProperty(all, "travellers", { get: travellers });
+  return all as unknown as ApartEngine;
+}
+
+test.each([
+  ["two groups of two ranks each", "one rank", 2, 4, 1],
+  ["one rank", "two groups of one rank each", 1, 1, 2],
+])("prompts of %s are answered by %s", async (_, __, prefillGroups, prefillRanks, decodeGroups) => {
+  const openSide = (groups: number, ranks: number): Promise<ApartEngine> =>
+    groups === 1
+      ? openLatent({ transfersPages: true, tensorParallelSize: ranks })
+      : openGroups(groups, ranks);
+  const one = await openLatent({});
+  const right = await answers(one);
+  await one.close();
+  const pair = apart(
+    await openSide(prefillGroups, prefillRanks),
+    await openSide(decodeGroups, decodeGroups),
+  );
+  // All at once, so that each group has some, and once more, whoever has them cached.
+  for (let round = 0; round < 2; round++) {
+    const all = REQUESTS.map((request) => answer(pair, request));
+    expect(await Promise.all(all)).toEqual(right);
+  }
+  expect(await pair.left()).toEqual((await pair.left()).map(() => 0));
+  expect(pair.decodeRooms.figures).toMatchObject({ opened: 6, failed: 0 });
+  await pair.close();
 });
 
 test("another cache dtype is refused, with both values", async () => {

@@ -5,7 +5,7 @@
  * @module
  */
 import type { WeightSource } from "../../checkpoint/source.ts";
-import { InvalidRequestError, UnsupportedError } from "../../errors.ts";
+import { InvalidRequestError } from "../../errors.ts";
 import { Engine } from "../engine.ts";
 import type { EngineOptions } from "../engine_options.ts";
 import { GroupLoading } from "./group_loading.ts";
@@ -70,7 +70,7 @@ export function optionsOfGroup<T extends Partial<GroupedOptions>>(
   };
 }
 
-/** @throws {InvalidRequestError | UnsupportedError} naming what groups do not go with. */
+/** @throws {InvalidRequestError} naming what groups do not go with. */
 export function requireUsableGroups(options: Omit<GroupedOptions, "device">): void {
   const { attentionGroups: groups, tensorParallelSize: size = 1 } = options;
   const refuse = (field: string, problem: string): never => {
@@ -92,9 +92,5 @@ export function requireUsableGroups(options: Omit<GroupedOptions, "device">): vo
       const each = `${chunk} tokens of each of ${groups} groups`;
       refuse("chunkedPrefillSize", `${each} are not divisible by pages of ${pageSize}`);
     }
-  }
-  if (options.transfersPages === true) {
-    const reason = "pages of a group go to no other engine";
-    throw new UnsupportedError("transfersPages", reason, { field: "transfersPages" });
   }
 }

@@ -68,12 +68,16 @@ export function requireUsableReplicas(
     );
   };
   const oneMachine = "all replicas are on one machine, and started by its server";
-  if (nnodes > 1 && !ofGroups) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
-  if (isOuter && !ofGroups) refuse("a launcher of ranks such as mpiexec", oneMachine);
-  if (disaggregationMode !== "null") {
+  const processes = `${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`;
+  const launcher = "a launcher of ranks such as mpiexec";
+  if (nnodes > 1 && !ofGroups) refuse(processes, oneMachine);
+  if (isOuter && !ofGroups) refuse(launcher, oneMachine);
+  if (disaggregationMode !== "null" && (options.nnodes !== undefined || isOuter)) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
-    const problem = "the other server would have to know the replica that a prompt is in";
-    refuse(`${flag} ${disaggregationMode}`, problem);
+    const problem = ofGroups
+      ? "pages come from and go to groups of one process"
+      : "each replica of processes would be met at a port of its own";
+    refuse(`${flag} ${disaggregationMode} and ${isOuter ? launcher : processes}`, problem);
   }
 }
 

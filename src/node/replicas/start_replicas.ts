@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { SharedLayout } from "../../cache/page_form.ts";
+import { UnsupportedError } from "../../errors.ts";
 import { ReplicatedEngine } from "../../parallel/replicas/replicated_engine.ts";
 import type { StartEngine, StartedEngine, StartOptions } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
@@ -34,6 +36,7 @@ export function startReplicas(
       report.sizes([`${about}; they are chosen by ${loadBalanceMethod ?? "round_robin"}`]);
       const lost = lastLoss(engines);
       return Object.assign(engine, {
+        pageLayout: layoutOf(engines),
         freeDevice: () => freeDevices(engines),
         ...(lost && { lost }),
       });
@@ -43,6 +46,19 @@ export function startReplicas(
       throw error;
     }
   };
+}
+
+/**
+ * Of the pages of each of them, so that any may have those of a prompt; undefined where they are not moved.
+ *
+ * @throws {UnsupportedError} where a device has one of them compute otherwise.
+ */
+function layoutOf(engines: readonly StartedEngine[]): SharedLayout | undefined {
+  const [first, ...others] = engines.map(({ pageLayout }) => pageLayout);
+  const isOther = (layout: SharedLayout | undefined) =>
+    JSON.stringify(layout) !== JSON.stringify(first);
+  if (!others.some(isOther)) return first;
+  throw new UnsupportedError("--dp-size", "pages of one replica are not as those of another");
 }
 
 /** Rejects once all of them are gone for good; undefined where that ends no server. */

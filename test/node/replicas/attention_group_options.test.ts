@@ -29,7 +29,6 @@ describe("attention groups are refused", () => {
       "together with --expert-distribution-recorder-mode per_token: groups record stat alone",
     ],
     [["--max-running-requests", "1"], "option --max-running-requests: 1 leave none to one of 2"],
-    [["--disaggregation-mode", "prefill"], "--dp-size 2 together with --disaggregation-mode"],
   ])("with %j", async (args, message) => {
     const command = startCommand(["launch_server", ...GROUPS, ...args]);
     expect(await command.code).toBe(2);

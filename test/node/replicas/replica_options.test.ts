@@ -19,10 +19,9 @@ describe("several replicas are refused", () => {
       `--dp-size 2 together with --nnodes 2: ${OWN}`,
     ],
     [
-      ["--disaggregation-mode", "prefill"],
-      "together with --disaggregation-mode prefill: the other",
+      ["--disaggregation-mode", "prefill", "--nnodes", "1"],
+      "together with --disaggregation-mode prefill and --nnodes: each replica of processes",
     ],
-    [["--disaggregation-mode", "decode"], "together with --disaggregation-mode decode: the other"],
     [["--enable-dp-lm-head"], "--enable-dp-lm-head: --enable-dp-attention is not given"],
     [["--load-balance-method", "longest_queue"], "--load-balance-method"],
     [["--dp-size", "65"], "--dp-size"],

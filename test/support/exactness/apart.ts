@@ -10,7 +10,7 @@ import type {
 } from "../../../src/disaggregation/channel.ts";
 import { decoded } from "../../../src/disaggregation/decode_layer.ts";
 import { DecodeRooms } from "../../../src/disaggregation/decode_rooms.ts";
-import { prefilled } from "../../../src/disaggregation/prefill_layer.ts";
+import { prefilled, type TravelEngine } from "../../../src/disaggregation/prefill_layer.ts";
 import { PrefillRooms } from "../../../src/disaggregation/prefill_rooms.ts";
 import type { LocalRequest } from "../../../src/engine/create_sequence.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
@@ -65,9 +65,12 @@ export function channelPair(): readonly [QueuedChannel, QueuedChannel] {
   return [a, b];
 }
 
-export interface Apart {
-  readonly prefill: Engine;
-  readonly decode: Engine;
+/** What of an engine is needed here; several in one have it of all of them. */
+export type ApartEngine = TravelEngine & Pick<Engine, "pageLayout" | "travellers">;
+
+export interface Apart<T extends ApartEngine = Engine> {
+  readonly prefill: T;
+  readonly decode: T;
   readonly prefillRooms: PrefillRooms;
   readonly decodeRooms: DecodeRooms;
   /** @param prefilling What the engine that computes the prompt is asked. Default: the same. */
@@ -85,7 +88,7 @@ export interface Apart {
 let rooms = 0;
 
 /** Answers requests of a decode engine, each of which is sent to the prefill engine too. */
-export function apart(prefill: Engine, decode: Engine): Apart {
+export function apart<T extends ApartEngine>(prefill: T, decode: T): Apart<T> {
   const prefillRooms = new PrefillRooms({ layout: prefill.pageLayout!, key: "k", times: TIMES });
   const decodeRooms = new DecodeRooms({
     layout: decode.pageLayout!,
