@@ -1,58 +1,19 @@
 /** What a decode server asks of a prefill server with another page size, and makes of what comes. */
 import { expect, test } from "vitest";
 import { allocatePacked, openPacked, seal } from "../../src/cache/page_header.ts";
-import type { Channel, ChannelMessage } from "../../src/disaggregation/channel.ts";
-import { DecodeRooms } from "../../src/disaggregation/decode_rooms.ts";
-import { proofOf } from "../../src/disaggregation/handshake.ts";
-import { PROTOCOL_VERSION } from "../../src/disaggregation/messages.ts";
 import { encodeFrame } from "../../src/disaggregation/page_frame.ts";
 import { travellingPrompt } from "../../src/engine/transfer/page_routes.ts";
-import { channelPair } from "../support/exactness/apart.ts";
+import { SPOKEN_LAYOUT, spokenPrefill } from "../support/spoken_prefill.ts";
 import { until } from "../support/until.ts";
-
-const LAYOUT = {
-  ...{ modelHash: "m", numerics: "{}", dtype: "bf16" as const, entryWidth: 2, layers: 1 },
-  pageSize: 4,
-};
-const TIMES = {
-  ...{ openTimeout: 5000, takeTimeout: 5000, connectTimeout: 5000, waitTimeout: 5000 },
-  heartbeat: { interval: 10_000, misses: 3 },
-};
-
-/** A prefill server's end, which is told what it says at the meeting. */
-function roomsWith(ready: object) {
-  const said: Record<string, unknown>[] = [];
-  let channel!: Channel;
-  const answer = (text: string) => {
-    const message = JSON.parse(text) as Record<string, unknown>;
-    said.push(message);
-    if (message.type === "hello") {
-      const proof = proofOf("k", "prefill", { decode: String(message.nonce), prefill: "n" });
-      send({ type: "welcome", version: PROTOCOL_VERSION, nonce: "n", proof });
-    }
-    if (message.type === "proof") send({ type: "ready", way: "", isWhole: true, ...ready });
-  };
-  const send = (message: object) => channel.send(JSON.stringify(message));
-  const rooms = new DecodeRooms({
-    ...{ layout: LAYOUT, key: "k", times: TIMES, port: 1, hosts: [{ host: "p" }] },
-    connect: async () => {
-      const [own, other] = channelPair();
-      channel = other;
-      other.listen({ onMessage: (message) => answer(message as string), onClose: () => {} });
-      return own;
-    },
-  });
-  return { rooms, said, send: (message: ChannelMessage) => channel.send(message) };
-}
 
 const tokens = Array.from({ length: 12 }, (_, i) => i);
 
 test.each([0, 257, -1, 1.5, "4", undefined])(
   "a prefill server with pages of %j tokens is not used",
   async (pageSize) => {
-    const { rooms } = roomsWith({ pageSize });
+    const { rooms } = spokenPrefill({ pageSize });
     const room = rooms.open({ host: "p", room: "1" }, false);
-    room.announce(travellingPrompt({ tokens }, LAYOUT.pageSize));
+    room.announce(travellingPrompt({ tokens }, SPOKEN_LAYOUT.pageSize));
     const pages = room.pages(0);
     await expect(pages.next()).rejects.toThrow(
       /pages are of \d+ tokens|\(pageSize\): it is no count/,
@@ -62,15 +23,15 @@ test.each([0, 257, -1, 1.5, "4", undefined])(
 );
 
 test("pages are asked for and counted as the prefill server has them", async () => {
-  const { rooms, said, send } = roomsWith({ pageSize: 3 });
+  const { rooms, said, send } = spokenPrefill({ pageSize: 3 });
   const room = rooms.open({ host: "p", room: "1" }, false);
-  room.announce(travellingPrompt({ tokens }, LAYOUT.pageSize));
+  room.announce(travellingPrompt({ tokens }, SPOKEN_LAYOUT.pageSize));
   const pages = room.pages(1);
   const next = pages.next();
   // Its first four tokens are there; the fifth is on the second page of three.
   await until(() => expect(said).toContainEqual({ type: "want", lease: 0, first: 1 }));
   const page = (first: number) => {
-    const header = { ...LAYOUT, pageSize: 3, firstLayer: 0, layerCount: 1, pageCount: 1 };
+    const header = { ...SPOKEN_LAYOUT, pageSize: 3, firstLayer: 0, layerCount: 1, pageCount: 1 };
     const { bytes, payload } = allocatePacked(header);
     for (let i = 0; i < payload.length; i++) payload[i] = 3 * first + Math.floor(i / 4);
     seal(bytes);
@@ -79,7 +40,7 @@ test("pages are asked for and counted as the prefill server has them", async () 
   const entries = async (run: typeof next) => {
     const { value } = await run;
     const { first, count, bytes } = value!;
-    const { payload } = openPacked(bytes, LAYOUT);
+    const { payload } = openPacked(bytes, SPOKEN_LAYOUT);
     return [first, count, Array.from(payload.filter((_, i) => i % 4 === 0))];
   };
   send(page(1));

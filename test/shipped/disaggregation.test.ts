@@ -12,14 +12,14 @@ const greedy = { temperature: 0, ignore_eos: true };
 
 /**
  * @param backend By which pages go.
- * @param pageSize Tokens of each; those of the decode server have four.
+ * @param args What it is beside that otherwise than the decode server.
  */
 async function prefillServer(
   backend: string,
-  pageSize: number,
+  args: readonly string[],
 ): Promise<{ server: ServingWisp; port: string }> {
   const server = await serveWisp([
-    ...[...SHARED, ...KEY, "--disaggregation-mode", "prefill", "--page-size", `${pageSize}`],
+    ...[...SHARED, ...KEY, "--disaggregation-mode", "prefill", ...args],
     ...["--disaggregation-bootstrap-port", "0", "--disaggregation-transfer-backend", backend],
   ]);
   const port = /decode servers are met at [^\s]*:(\d+)/.exec(server.output())![1]!;
@@ -37,16 +37,17 @@ async function tokensOf(server: ServingWisp, text: string, length = 8) {
 async function heldBy(server: ServingWisp): Promise<readonly unknown[]> {
   const info = (await (await server.get("/get_server_info")).json()) as {
     readonly disaggregation: { readonly rooms: number; readonly frames?: number };
-    readonly internal_states: readonly [{ readonly num_used_tokens: number }];
+    readonly internal_states: readonly { readonly num_used_tokens: number }[];
   };
   const { rooms, frames = 0 } = info.disaggregation;
-  return [rooms, frames, info.internal_states[0].num_used_tokens];
+  const used = info.internal_states.reduce((sum, state) => sum + state.num_used_tokens, 0);
+  return [rooms, frames, used];
 }
 
 test("a router of pairs answers like one server, and its clients are told when servers are lost", async () => {
   const [first, second, one] = await Promise.all([
-    prefillServer("auto", 16),
-    prefillServer("websocket", 1),
+    prefillServer("auto", ["--page-size", "16"]),
+    prefillServer("websocket", ["--tp-size", "2", "--dp-size", "2", "--enable-dp-attention"]),
     serveWisp(["--page-size", "4"]),
   ]);
   const hosts = [first.port, second.port].map((port) => `127.0.0.1:${port}`);
