@@ -155,7 +155,8 @@ async function spokenDecode() {
   await until(() => expect(heard.map(({ type }) => type)).toContain("ready"));
   const open = (lease: number, room: string) =>
     say({ type: "open", lease, room, digest: promptDigest(PROMPT) });
-  return { rooms, heard, frames, closed, say, open };
+  const send = (message: ChannelMessage) => own.send(message);
+  return { rooms, heard, frames, closed, say, send, open };
 }
 
 test("a lease is good once on a connection, and a room has one decode server", async () => {
@@ -199,4 +200,30 @@ test("pages are sent as they are computed, as many ahead as may be, and left whe
   );
   await expect(take(4)).rejects.toThrow("are not taken");
   expect(rooms.counts).toMatchObject({ rooms: 0, frames: 0 });
+});
+
+test("who has not proved that it knows the key opens nothing, and no pages come to a prefill server", async () => {
+  const times = { openTimeout: 5000, takeTimeout: 5000 };
+  const heartbeat = { interval: 10_000, misses: 3 };
+  const rooms = new PrefillRooms({
+    ...{ layout: SPOKEN_LAYOUT, key: "k", times: { ...times, heartbeat } },
+  });
+  closing.push(() => rooms.close());
+  const room = rooms.open("1");
+  const hello = { type: "hello", version: PROTOCOL_VERSION, nonce: "n" };
+  const open = { type: "open", lease: 0, room: "1", digest: promptDigest(PROMPT) };
+  const proof = { type: "proof", proof: "", layout: SPOKEN_LAYOUT, ranks: 1, offer: "" };
+  const wrong = [[open], [proof], [hello, open], [hello, proof, open], [hello, hello]];
+  for (const messages of wrong) {
+    const [own, other] = channelPair();
+    const closed: string[] = [];
+    own.listen({ onMessage: () => {}, onClose: (reason) => closed.push(reason) });
+    rooms.accept(other);
+    for (const message of messages) own.send(JSON.stringify(message));
+    await until(() => expect(closed).toHaveLength(1));
+  }
+  expect([room.hasPeer, room.state, rooms.counts.awaited]).toEqual([false, "bootstrapping", 0]);
+  const { closed, send } = await spokenDecode();
+  send(frame(0, 0));
+  await until(() => expect(closed).toEqual(["pages come from prefill servers only"]));
 });

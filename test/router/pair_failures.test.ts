@@ -179,3 +179,25 @@ test("/add_worker, /list_workers, /health and /readiness know roles", async () =
   router.workers.add(gone, { role: "decode" });
   expect(await (await ask("/health")).text()).toBe(`Unhealthy servers: ["Decode: ${gone}"]`);
 });
+
+test("a pair is ready once it has answered together, of which servers that are healthy tell nothing", async () => {
+  const [prefill, decode] = [await failingServer(PREFILLED), await failingServer(waiting)];
+  const router = await pairOf([prefill.url], [decode.url]);
+  const readiness = async () => (await fetch(`${router.url}/readiness`)).status;
+  await until(() => expect([prefill.requests.length, decode.requests.length]).toEqual([1, 1]));
+  expect(router.workers.all.map(({ isAvailable }) => isAvailable)).toEqual([true, true]);
+  expect(await readiness()).toBe(503);
+  const broken = await failingServer(answering(500, '{"error":"no pages come"}'));
+  await router.checks.admit(router.workers.add(broken.url, { role: "decode" }));
+  const told = () => router.events.map(({ text }) => text).join("\n");
+  await until(() =>
+    expect(told()).toContain(
+      `Prefill server ${prefill.url} and decode server ${broken.url} do not answer together: 500: {"error":"no pages come"}`,
+    ),
+  );
+  expect(await readiness()).toBe(503);
+  const works = await failingServer(ANSWERED);
+  await router.checks.admit(router.workers.add(works.url, { role: "decode" }));
+  await until(async () => expect(await readiness()).toBe(200));
+  expect(told()).toContain(`decode server ${works.url} answer together`);
+});
