@@ -37,7 +37,7 @@ export class ChannelInbox {
     this.#events?.onClose(reason);
   }
 
-  /** This side ends it: nobody is told. @returns Whether it was there until now. */
+  /** This side ends it, and tells its listener nothing. @returns Whether it was there until now. */
   close(): boolean {
     const wasOpen = !this.#isOver;
     this.#isOver = true;

@@ -177,7 +177,7 @@ test.each([
     await openSide(prefillGroups, prefillRanks),
     await openSide(decodeGroups, decodeGroups),
   );
-  // All at once, so that each group has some, and once more, whoever has them cached.
+  // All at once, so that each group has some; the second time caches have them.
   for (let round = 0; round < 2; round++) {
     const all = REQUESTS.map((request) => answer(pair, request));
     expect(await Promise.all(all)).toEqual(right);
