@@ -41,7 +41,7 @@ export function requireUsable(options: RouterLaunchOptions): readonly GivenWorke
     throw wrong(`--health-check-endpoint ${healthCheckEndpoint}`, "it must begin with /");
   }
   if (options.dpAware && options.pdDisaggregation) {
-    throw wrong("--dp-aware", "prefill and decode servers have one replica each");
+    throw wrong("--dp-aware", "prefill and decode servers choose among their replicas themselves");
   }
   const header = options.requestIdHeaders?.find((name) => !HEADER_NAME.test(name));
   if (header !== undefined) throw wrong(`--request-id-headers ${header}`, "it is no header's name");

@@ -260,7 +260,7 @@ describe("an option", () => {
     ],
     [
       [...PAIR, "--prefill", "http://a:1", "--dp-aware"],
-      "Cannot use option --dp-aware: prefill and decode servers have one replica each",
+      "Cannot use option --dp-aware: prefill and decode servers choose among their replicas themselves",
     ],
     [["--selector", "a=b"], "Cannot use option --selector: it needs --service-discovery"],
     [["--service-discovery", "--selector", "a=b"], "this process is in no cluster"],
