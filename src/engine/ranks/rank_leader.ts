@@ -201,7 +201,7 @@ class RankLeader implements StepRunner {
   }
 
   get overlappedSteps(): number | undefined {
-    return this.#loaded.runner.overlappedSteps;
+    return this.#model.loaded.runner.overlappedSteps;
   }
 
   get maxScoredRows(): number {

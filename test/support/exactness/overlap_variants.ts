@@ -62,7 +62,10 @@ export const LONG_OVERLAP_VARIANTS: readonly Variant[] = [
   {
     name: "two batches overlap, experts move",
     requests: 32,
-    options: { ...BASE, experts: { redundant: 4, rebalance: { everySteps: 7, minBalancedness: 1 } } },
+    options: {
+      ...BASE,
+      experts: { redundant: 4, rebalance: { everySteps: 7, minBalancedness: 1 } },
+    },
     proof: isCut,
   },
   {
