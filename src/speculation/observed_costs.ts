@@ -10,24 +10,27 @@
  */
 import type { CostOfRows, StepCosts } from "./step_costs.ts";
 
-/** The weight of a new step, once there were several. */
-const NEWEST = 0.08;
+/** The weight of a new step, once there were several: small, as steps that run ahead end in bursts. */
+const NEWEST = 0.04;
 /** Steps of a kind that the table is worth. */
-const TABLE_WORTH = 2;
-/** A step that took more times as long as was thought counts as one of so many. */
-const MOST_RATIO = 3;
+const TABLE_WORTH = 8;
+/** Steps of a size that all others of its kind are worth. */
+const KIND_WORTH = 3;
 /**
- * How much of a change of one kind is thought to be the machine's, and so the other kind's too: of which
- * there may have been no step for long.
+ * A step that took more times as long as was thought, as the first of a size may, counts as one of so many:
+ * of those that run ahead the first of a burst takes the time of all.
  */
-const SHARED_CHANGE = 0.5;
+const MOST_RATIO = { ahead: 3, alone: 1.5 };
+/**
+ * What is left of a correction after each step that tells nothing of it: what was wrong, or is no longer
+ * so, is tried again some hundred steps later.
+ */
+const KEPT = 0.998;
 /** Factors between the table and what is seen, at most and, the other way, at least. */
 const MOST_FACTOR = 8;
 
 /** Up to so many rows each number of them is corrected by itself, beyond it each so many together. */
 const OWN_SIZES = 64;
-/** Steps of a size that all others of its kind are worth. */
-const KIND_WORTH = 2;
 
 /** An average over steps, the newest of which count most. */
 interface Average {
@@ -39,9 +42,19 @@ interface Average {
 class Corrections {
   readonly all: Average = { value: 1, count: TABLE_WORTH };
   readonly #sizes = new Map<number, Average>();
+  readonly #mostRatio: number;
+
+  constructor(mostRatio: number) {
+    this.#mostRatio = mostRatio;
+  }
 
   of(rows: number): number {
     return this.all.value * this.#ofSize(rows);
+  }
+
+  /** A step has run that tells nothing of these, unless it is added. */
+  fade(): void {
+    for (const own of this.#sizes.values()) own.count *= KEPT;
   }
 
   /** @param ratio What a step of so many rows took, to the table's time. */
@@ -50,7 +63,7 @@ class Corrections {
     const own = this.#sizes.get(size) ?? { value: 1, count: 0 };
     this.#sizes.set(size, own);
     const [all, relative] = [this.all.value, this.#ofSize(rows)];
-    const seen = Math.min(ratio, MOST_RATIO * all * relative);
+    const seen = Math.min(ratio, this.#mostRatio * all * relative);
     add(this.all, seen / relative);
     add(own, seen / all);
   }
@@ -79,8 +92,8 @@ export class ObservedCosts implements StepCosts {
   readonly entering: CostOfRows;
   readonly draft: CostOfRows;
   readonly #table: StepCosts;
-  readonly #ahead = new Corrections();
-  readonly #alone = new Corrections();
+  readonly #ahead = new Corrections(MOST_RATIO.ahead);
+  readonly #alone = new Corrections(MOST_RATIO.alone);
 
   /** @param table Of drafts that cost nothing: those of the host. */
   constructor(table: StepCosts) {
@@ -97,10 +110,10 @@ export class ObservedCosts implements StepCosts {
     const [own, other] = isAlone ? [this.#alone, this.#ahead] : [this.#ahead, this.#alone];
     const table = this.#tableOf(rows, isAlone);
     if (!(table > 0 && ms >= 0)) return;
-    const before = own.all.value;
+    for (const kind of [own, other]) kind.fade();
     own.add(rows, ms / table);
-    const change = own.all.value / before - 1;
-    other.all.value = within(other.all.value * (1 + SHARED_CHANGE * change));
+    // A machine that is slower than it was, or faster, is so for all steps.
+    other.all.value = within(other.all.value ** KEPT * own.all.value ** (1 - KEPT));
   }
 
   #tableOf(rows: number, isAlone: boolean): number {
