@@ -44,14 +44,16 @@ export class Enclosure {
 
   #leadsOut({ node, frame }: Thread): boolean {
     const { lists, repeats } = this.#configurations.automaton;
-    /** Where a text stands behind what is left. */
-    let here: readonly number[] = [node];
+    let at = node;
     for (let around: Frame | undefined = frame; around !== undefined; around = around.parent) {
-      if (here.some((at) => this.#mayMeet(at))) return true;
-      if (!here.some((at) => this.#mayLeave(at))) return false;
-      if (around.list >= 0) here = [lists[around.list]!.exit, lists[around.list]!.separator];
-      else if (around.repeat < 0) here = [around.back];
-      else here = [repeats[around.repeat]!.exit, repeats[around.repeat]!.body];
+      if (this.#mayMeet(at)) return true;
+      if (!this.#mayLeave(at)) return false;
+      // A further round or part ends where this one does.
+      const list = lists[around.list];
+      const repeat = repeats[around.repeat];
+      const further = list?.separator ?? repeat?.body;
+      if (further !== undefined && this.#mayMeet(further)) return true;
+      at = list?.exit ?? repeat?.exit ?? around.back;
     }
     return true;
   }

@@ -10,10 +10,11 @@
 import type { Configuration } from "../automaton/configurations.ts";
 import { GrammarError } from "../grammar_error.ts";
 import { CharacterSearch } from "./character_search.ts";
-import { findSafeLeads } from "./safe_leads.ts";
+import { findSafeLeads, type SafeLeads } from "./safe_leads.ts";
 import { NO_TEXT, TEXT_LEADS } from "./text_runs.ts";
 import { type UsualWay, usualWay } from "./usual_way.ts";
-import type { WalkStates } from "./walk_states.ts";
+import { bytesBehind } from "./utf8_bytes.ts";
+import { DEAD, type WalkStates } from "./walk_states.ts";
 
 export interface Region {
   /**
@@ -29,6 +30,8 @@ export interface Region {
   readonly isText: boolean;
   /** Whether it is sure that no control character may come. */
   readonly isEnclosed?: boolean;
+  /** By the first byte of a character: 1 where it is sure that none with it leads on. */
+  readonly dead?: Uint8Array;
 }
 
 /** What is known of plain text behind a state. */
@@ -173,16 +176,26 @@ export class TextRegions {
 
   #searchSafe(state: number): SafeRegion | null {
     const found = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
-    if (found === null) return null;
+    const dead = found && this.#orNone(() => this.#deadLeads(found));
+    if (found === null || dead === null) return null;
     const { others } = found;
     return {
       states: undefined,
       length: Number.POSITIVE_INFINITY,
       others,
       isText: TEXT_LEADS.every((lead) => others[lead] === 0),
+      dead,
       places: found.places.map((place) => this.#states.at(place)),
       reach: this.#states.reach,
     };
+  }
+
+  #deadLeads({ others, places }: SafeLeads): Uint8Array {
+    return others.map((isOther, lead) => {
+      const isFirst = lead < 0x80 || bytesBehind(lead) > 0;
+      const isDead = (place: number) => this.#states.step(place, lead) === DEAD;
+      return isOther === 1 && isFirst && places.every(isDead) ? 1 : 0;
+    });
   }
 
   #chain(first: number, height: number, known: Known): Chain | undefined {

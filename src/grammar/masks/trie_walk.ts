@@ -258,7 +258,7 @@ export class TrieWalk {
     const { bytes, depths, ends } = this.#trie;
     const { classOf } = this.#configurations.automaton;
     const { width } = this.#states;
-    const { others, isEnclosed } = run.region;
+    const { others, isEnclosed, dead: deadLeads } = run.region;
     const { to, last, kinds } = run;
     const way = this.#way;
     const dead = DEAD;
@@ -280,6 +280,7 @@ export class TrieWalk {
       from = ends[node]!;
       if (run.isMarked) this.#leaveTokens(node, from);
       if (isEnclosed && bytes[node]! <= LAST_CONTROL) continue;
+      if (deadLeads !== undefined && deadLeads[leads[node]!] === 1) continue;
       const state = this.#stateBefore(node, run);
       if (this.#states.table[state * width + classOf[bytes[node]!]!] === dead) continue;
       this.#path[depths[node]! - 1] = state;
