@@ -7,7 +7,7 @@
 import type { Configurations } from "../automaton/configurations.ts";
 import type { PackedEdges } from "../automaton/node_views.ts";
 import { ENDLESS, IS_COUNTED } from "../automaton/plain_text.ts";
-import { TEXT_LEADS } from "./text_runs.ts";
+import { LINE_ENDS, TEXT_LEADS } from "./text_runs.ts";
 import { bytesBehind, type SecondBytes, secondBytes } from "./utf8_bytes.ts";
 
 export interface PlainLoop {
@@ -137,6 +137,13 @@ const NO_PLACE = -1;
 /** The place of the loop that a character leads to with a node, if it has to be one. */
 type Landing = (node: number) => number | undefined;
 
+/** A character of which some bytes were read. */
+interface Begun {
+  readonly lacking: number;
+  /** Those bytes as one number. */
+  readonly before: number;
+}
+
 class LoopSearch {
   readonly places = new Set<number>();
   looks = MOST_LOOKS;
@@ -164,36 +171,45 @@ class LoopSearch {
   leadsOn(place: number): boolean {
     if (!this.#isPassable(place)) return false;
     const { edges } = this.#configurations.view(place);
-    return TEXT_LEADS.every((lead) =>
-      this.#takes(edges, { from: lead, to: lead }, bytesBehind(lead)),
-    );
+    return TEXT_LEADS.every((lead) => {
+      return this.#takes(
+        edges,
+        { from: lead, to: lead },
+        { lacking: bytesBehind(lead), before: 0 },
+      );
+    });
   }
 
   /** Whether each of some bytes leads on, with all that its character lacks. */
-  #takes(edges: PackedEdges, { from, to }: SecondBytes, lacking: number): boolean {
+  #takes(edges: PackedEdges, { from, to }: SecondBytes, { lacking, before }: Begun): boolean {
     for (let byte = from; byte <= to; byte++) {
-      if (!this.#takesByte(edges, byte, lacking)) return false;
+      const bytes = before * 256 + byte;
+      if (LINE_ENDS.includes(bytes)) continue;
+      if (!this.#takesByte(edges, byte, { lacking, before: bytes })) return false;
     }
     return true;
   }
 
-  #takesByte(edges: PackedEdges, byte: number, lacking: number): boolean {
+  #takesByte(edges: PackedEdges, byte: number, begun: Begun): boolean {
     for (let i = 0; i < edges.length && edges[i]! >>> 8 <= byte; i += 2) {
       this.looks -= 1;
       if ((edges[i]! & 0xff) < byte || this.looks < 0) continue;
       const target = edges[i + 1]!;
-      if (lacking === 0 ? this.#lands(target) : this.#isWithin(target, byte, lacking)) return true;
+      const leadsOn = begun.lacking === 0 ? this.#lands(target) : this.#isWithin(target, begun);
+      if (leadsOn) return true;
     }
     return false;
   }
 
-  #isWithin(node: number, byte: number, lacking: number): boolean {
-    const rest = byte >= FIRST_LEAD ? secondBytes(byte) : THIRD_BYTES;
-    const key = ((node * 4 + lacking) * 256 + rest.from) * 256 + rest.to;
+  #isWithin(node: number, { lacking, before }: Begun): boolean {
+    const rest = before < 256 ? secondBytes(before) : THIRD_BYTES;
+    const mayEnd = LINE_ENDS.some((end) => end >>> (8 * lacking) === before);
+    const key = (((node * 4 + lacking) * 256 + rest.from) * 256 + rest.to) * 2 + (mayEnd ? 1 : 0);
     let isWithin = this.#within.get(key);
     if (isWithin === undefined) {
       const { edges } = this.#configurations.view(node);
-      isWithin = this.#isPassable(node) && this.#takes(edges, rest, lacking - 1);
+      isWithin =
+        this.#isPassable(node) && this.#takes(edges, rest, { lacking: lacking - 1, before });
       this.#within.set(key, isWithin);
     }
     return isWithin;
@@ -217,5 +233,3 @@ class LoopSearch {
     return true;
   }
 }
-
-const FIRST_LEAD = 0xc2;

@@ -16,7 +16,7 @@ import { bytesBehind } from "./utf8_bytes.ts";
 const MOST_CHARACTERS = 254;
 
 /** U+2028 and U+2029 in UTF-8, which are no plain text. */
-const LINE_ENDS: readonly number[] = [0xe280a8, 0xe280a9];
+export const LINE_ENDS: readonly number[] = [0xe280a8, 0xe280a9];
 
 /** In place of the first byte of a character: the node is inside of one. */
 export const CONTINUES = 0x80;
@@ -181,7 +181,7 @@ function plainTokens({ size, ends, tokens, several }: TrieNodes, isBreak: Uint8A
     node += 1;
   }
   const most = found.reduce((largest, token) => Math.max(largest, token), -1);
-  const words = new Uint32Array((most >>> 5) + 1);
+  const words = new Uint32Array((most + 32) >>> 5);
   for (const token of found) words[token >>> 5]! |= 1 << (token & 31);
   return words;
 }

@@ -19,7 +19,7 @@ import { randomSource } from "../samples/random_grammar.ts";
 import { smallVocabulary, tokensByStepping, tokensOf } from "../samples/small_vocabulary.ts";
 
 /** Few characters of every length, so that tokens share beginnings and subtrees are large. */
-const CHARACTERS = [..."aabbc1é中߿ࠀ😀", " ", '"', "\\", "\n"];
+const CHARACTERS = [..."aabbc1é中߿ࠀ😀", " ", '"', "\\", "\n", "\u2028"];
 const random = randomSource(77);
 const texts = Array.from({ length: 4000 }, () =>
   Array.from(
@@ -49,6 +49,7 @@ const tokens = [
 const vocabulary = smallVocabulary({ tokens, horizon: 6 });
 
 const regex = (source: string) => grammarOf(parseRegex(source));
+const ebnf = (source: string) => parseEbnf(source);
 const schema = (value: unknown) => jsonSchemaGrammar(JSON.stringify(value));
 
 const GRAMMARS: Readonly<Record<string, Grammar>> = {
@@ -69,6 +70,26 @@ const GRAMMARS: Readonly<Record<string, Grammar>> = {
     format: "regex",
   }),
   "open keys": schema({ type: "object", properties: { ab: true, b: { type: "string" } } }),
+  "the pattern that any line matches": schema({ type: "string", pattern: "^.*b.*$" }),
+  "conditions on a text of bounds": schema({ type: "string", pattern: "^(?=.*a)(?=.*b).{3,6}$" }),
+  "rounds of several characters": regex("([^1][^b]){2,4}"),
+  "lines, whose ends are text too": regex("[^1\\n]*(\\n[^\\n]*)?"),
+  "lines, whose ends are a rule": ebnf(
+    'root ::= (word end)+\nword ::= [^\\n"]+\nend ::= "\\n" | "\\""',
+  ),
+  "rounds that a line end may begin": ebnf('root ::= (end? [^\\n] [^\\n]){2,5}\nend ::= "\\n"'),
+  "keys that a pattern leaves out": schema({
+    patternProperties: { "^a": { type: "integer" }, "^b1": false },
+    properties: { ab: { type: "string" }, abba: true },
+    additionalProperties: { type: "string" },
+  }),
+  "kinds with keys of their own": schema({
+    anyOf: ["a", "ab", "c1"].map((key) => ({
+      type: "object",
+      properties: { [key]: { const: key } },
+      required: [key],
+    })),
+  }),
   "items that differ": schema({ type: "array", items: { type: "string" }, uniqueItems: true }),
 };
 
@@ -187,6 +208,12 @@ test("what is looked for in vain is no error of a walk", () => {
   const states = new WalkStates(configurations);
   const regions = new TextRegions(states, { isMarked: () => false });
   expect(regions.of(states.of(configurations.start), 20, 100_000)).toBeUndefined();
+});
+
+test("a trie without plain text has no room for any", () => {
+  expect(TokenTrie.of([]).texts.runs.plain).toHaveLength(0);
+  expect(TokenTrie.of([[0, Uint8Array.of(0x80)]]).texts.runs.plain).toHaveLength(0);
+  expect(TokenTrie.of([[32, encoder.encode("a")]]).texts.runs.plain).toHaveLength(2);
 });
 
 test("what begins a character, and how many bytes follow", () => {
