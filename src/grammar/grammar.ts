@@ -11,7 +11,9 @@ import type { ConfigurationLimits } from "./automaton/configuration_limits.ts";
 import { Configurations } from "./automaton/configurations.ts";
 import type { Marks } from "./constraints/marks.ts";
 import { afterThinking } from "./constraints/thinking.ts";
+import { LIST_BYTE } from "./distinct/distinct_bytes.ts";
 import { DistinctMasks } from "./distinct/distinct_masks.ts";
+import { MAX_DISTINCT_DEPTH } from "./distinct/item_memory.ts";
 import { Positions } from "./distinct/positions.ts";
 import { effortFor, limitEffort } from "./effort.ts";
 import type { Grammar } from "./expression.ts";
@@ -144,8 +146,10 @@ export function compileGrammar(
   },
 ): CompiledGrammar {
   const automaton = compileAutomaton(grammar, { maxNodes: limits.maxNodes });
+  const mostDepth = automaton.nodes.hasFirst(LIST_BYTE) ? MAX_DISTINCT_DEPTH : undefined;
   const configurations = new Configurations(automaton, {
     ...limits,
+    maxDepth: limits.maxDepth ?? mostDepth,
     horizons: vocabulary.horizons,
   });
   const { warnings } = grammar;

@@ -13,8 +13,11 @@ import { Item, mayBeginAs, plainForm } from "./item_text.ts";
 
 const NUMBER_END = /[\d.eE+-]$/;
 
-/** Such lists inside one another. */
-export const MAX_LISTS = 32;
+/**
+ * Entries of a stack where items must differ: each such list inside another takes some, and a byte
+ * of the innermost one is one of all around it.
+ */
+export const MAX_DISTINCT_DEPTH = 100;
 const OBJECT_BEGIN = 0x7b;
 
 /** Items that differ. They share what they are kept in with those that came later. */
@@ -96,18 +99,12 @@ export class ItemMemory {
     this.#isEscaped = isEscaped;
   }
 
-  /**
-   * At the beginning of another list, or object, whose opening bracket was the last byte.
-   *
-   * @returns Nothing when too many lie inside one another.
-   */
-  static begin(outer: ItemMemory | undefined, byte: number): ItemMemory | undefined {
+  /** At the beginning of another list, or object, whose opening bracket was the last byte. */
+  static begin(outer: ItemMemory | undefined, byte: number): ItemMemory {
     const around = outer === undefined ? undefined : outer.#list;
-    const count = (around?.count ?? 0) + 1;
-    if (count > MAX_LISTS) return undefined;
     const list = {
       outer: around,
-      count,
+      count: (around?.count ?? 0) + 1,
       hasKeys: byte === OBJECT_BEGIN,
       isInValue: false,
       open: 0,

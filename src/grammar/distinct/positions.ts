@@ -79,10 +79,7 @@ export class Positions {
     if (next === null || !this.hasLists) return next && here(next);
     const memory = before?.push(byte);
     const begun = this.#behind(next, "list");
-    if (begun !== null) {
-      const list = ItemMemory.begin(memory, byte);
-      return list === undefined ? null : here(begun, list);
-    }
+    if (begun !== null) return here(begun, ItemMemory.begin(memory, byte));
     const behindItem = memory === undefined ? null : this.#behind(next, "item");
     if (behindItem === null) return here(next, memory);
     configurations.spend(1 + memory!.length / UNITS_OF_WORK);

@@ -163,3 +163,59 @@ test("an escape that stands in no item may still spell a character that does", (
   const [a, b] = ["a", "b"].map((letter) => letter.charCodeAt(0));
   expect([matcher.accept(b!), matcher.accept(a!)]).toEqual([false, true]);
 });
+
+describe("inside one another", () => {
+  const tree = {
+    $ref: "#/$defs/node",
+    $defs: {
+      node: closedWith({
+        name: { enum: ["a", "b"] },
+        children: { type: "array", uniqueItems: true, items: { $ref: "#/$defs/node" } },
+      }),
+    },
+  };
+
+  function closedWith(properties: object): object {
+    return { ...closed(properties), required: Object.keys(properties) };
+  }
+
+  test("lists deep within lists are accepted, and those that repeat an item are not", () => {
+    const { accepts } = compiled(tree);
+    const nested = (depth: number, inner: string): string =>
+      depth === 0 ? inner : `{"name":"a","children":[${nested(depth - 1, inner)}]}`;
+    const leaf = '{"name":"b","children":[]}';
+    expect(accepts(nested(24, leaf))).toBe(true);
+    expect(accepts(nested(24, `${leaf},{"name":"a","children":[]}`))).toBe(true);
+    expect(accepts(nested(24, `${leaf},${leaf}`))).toBe(false);
+  });
+
+  test("a walk that nests as deep as it can comes to an end", () => {
+    const { grammar } = compiled(tree);
+    const words = new Uint32Array(Math.ceil(source.size / 32));
+    const matcher = grammar.createMatcher();
+    let [open, most] = [0, 0];
+    let text = "";
+    while (!matcher.isAccepting) {
+      matcher.mask(words);
+      // What opens comes first, until nothing does.
+      const order = Array.from(open < most ? '}],"childrenamb:' : '{["childrenamb:,]}');
+      const byte = order
+        .map((character) => character.charCodeAt(0))
+        .find((one) => ((words[one >>> 5]! >>> (one & 31)) & 1) === 1);
+      expect(byte, text.slice(-80)).toBeDefined();
+      expect(matcher.accept(byte!)).toBe(true);
+      text += String.fromCharCode(byte!);
+      if (byte === 0x5b) open += 1;
+      if (byte === 0x5d) open -= 1;
+      most = Math.max(most, open);
+    }
+    expect(most).toBeGreaterThan(32);
+    expect(new Ajv2020({ strict: false }).compile(tree)(JSON.parse(text))).toBe(true);
+  });
+
+  function compiled(jsonSchema: object) {
+    const options = { vocabulary: source, endTokens: [END], json: { maxWhitespace: 0 } };
+    const grammar = compileGrammar({ jsonSchema }, options);
+    return { grammar, accepts: (text: string) => grammar.accepts(text) };
+  }
+});

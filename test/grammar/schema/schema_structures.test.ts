@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { compileAutomaton } from "../../../src/grammar/automaton/compile_automaton.ts";
-import { MAX_LISTS } from "../../../src/grammar/distinct/item_memory.ts";
+import { MAX_DISTINCT_DEPTH } from "../../../src/grammar/distinct/item_memory.ts";
+import { compileGrammar } from "../../../src/grammar/library.ts";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
 import { acceptorOfSchema } from "../samples/schema_acceptance.ts";
 import { judge } from "../samples/schema_judge.ts";
@@ -278,7 +279,13 @@ describe("arrays", () => {
   test("lists whose items differ lie inside one another up to a limit", () => {
     const schema = { type: "array", uniqueItems: true, items: { $ref: "#" } };
     const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
-    judge(schema, [nested(MAX_LISTS), "[[],[[]],[[],[[]]]]"], [nested(MAX_LISTS + 1), "[[],[]]"]);
+    judge(schema, [nested(33), "[[],[[]],[[],[[]]]]"], ["[[],[]]"]);
+    const grammar = compileGrammar({ jsonSchema: schema });
+    const accepts = (text: string) => grammar.accepts(text);
+    expect([33, MAX_DISTINCT_DEPTH + 2].map((levels) => accepts(nested(levels)))).toEqual([
+      true,
+      false,
+    ]);
   });
 
   test("large bounds are counted, not written out", () => {
