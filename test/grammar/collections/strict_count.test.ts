@@ -32,13 +32,16 @@ function validatorOf({ schema }: CollectedSchema) {
 /**
  * Where that implementation has another opinion than JSON Schema, or than the registry of formats: it
  * divides as doubles, knows no `uint8`, looks up "constructor" in prototypes, reads what stands
- * beside `$ref` in draft-07, and compiles patterns with the flag `u` where nothing is a string, too.
+ * beside `$ref` in draft-07, compiles patterns with the flag `u` where nothing is a string, too, has
+ * no formats of names beyond ASCII, asks for `type` beside `nullable`, and finds an anchor in the
+ * resource at hand before one of the resource that refers to it.
  */
 const ITS_OWN = new Set([
   ...["openapi money numbers", "event ecommerce transaction", "odd decimal steps"],
   ...["openapi Order", "tool proto keys", "odd reference siblings of draft 7"],
   ...["registry words of prototypes", "registry quantity of a record"],
-  "messy pattern with needless escapes",
+  ...["messy pattern with needless escapes", "hosts beyond ascii"],
+  ...["openapi 3.0 nullable beside ref", "page of results generic by dynamic reference"],
 ]);
 
 describe.each([...writtenCollections()])("%s", (name, collection) => {
