@@ -362,8 +362,7 @@ export class CaseAnalysis implements SchemaCases {
     const cases = this.casesOfAll(conjunction, "string");
     if (cases.some((one) => one.length === 0)) return undefined;
     const isUnknown = (fact: Fact) =>
-      fact.kind === "unwritten" ||
-      (fact.kind === "language" && (fact.language.content ?? fact.language.isPart));
+      fact.kind === "unwritten" || (fact.kind === "language" && !fact.language.isWhole);
     if (cases.flat().some(isUnknown)) {
       throw new GrammarError("Cannot enforce the format of keys: it is no regular language");
     }

@@ -73,9 +73,7 @@ function noStringFits(facts: readonly StringFact[], spend: Spend): boolean {
   const areListsRefused = languages.every(({ language, holds }) => !holds && language.texts);
   if (areListsRefused && max === Number.POSITIVE_INFINITY) return false;
   // Of some languages only a part is known.
-  if (languages.some(({ language }) => language.isPart || language.content !== undefined)) {
-    return false;
-  }
+  if (languages.some(({ language }) => !language.isWhole)) return false;
   return hasNoString(facts, spend);
 }
 

@@ -47,7 +47,7 @@ export function stringConstraints({ value, path }: SchemaNode): Constraint[] {
     constraints.push({ holds: () => fact(true), fails: () => fact(false) });
   }
   if (typeof format === "string" && isEnforcedFormat(format)) {
-    constraints.push(...formatConstraints(format, `${path}/format`));
+    for (const one of formatConstraints(format, `${path}/format`)) constraints.push(one);
   }
   return constraints;
 }

@@ -79,6 +79,11 @@ export class Language {
     return this.#expression;
   }
 
+  /** Whether its expression is all that is meant, so that it has an opposite. */
+  get isWhole(): boolean {
+    return !this.isPart && this.content === undefined;
+  }
+
   /** Whether the text is one of its texts. */
   has(text: string): boolean {
     if (this.#has !== undefined) return this.#has(text);
@@ -98,7 +103,7 @@ export class Language {
    * @throws {GrammarError} when it needs too many states.
    */
   get complement(): CodePointAutomaton {
-    if (this.isPart || this.content !== undefined) {
+    if (!this.isWhole) {
       throw new GrammarError("Cannot enforce the opposite of a format: it is no regular language");
     }
     this.#complement ??= complement(this.automaton);
