@@ -44,10 +44,10 @@ import { bindDrafts } from "./drafts/bind_drafts.ts";
 import { DecoderDraft } from "./drafts/decoder_draft.ts";
 import type { DraftNetwork } from "./drafts/draft_network.ts";
 import { MtpModule } from "./drafts/mtp_module.ts";
-import { compileMicroBatches } from "./micro_batch_layers.ts";
 import type { BindDrafts, Model } from "./model.ts";
 import type { Captures, ModelOptions, PlanTensors } from "./model_options.ts";
 import { classesOf, type NumericClasses } from "./numeric_class.ts";
+import { compileMicroBatches } from "./overlap/micro_batch_layers.ts";
 
 export class Decoder implements Model {
   readonly specs: readonly WeightSpec[];

@@ -32,7 +32,11 @@ export class ExchangeTurns {
   end(which: number, communicator: Communicator): Communicator {
     const { rank, size, spoil, allocate, release, attention } = communicator;
     return {
-      ...{ rank, size, allocate, release, attention },
+      rank,
+      size,
+      allocate,
+      release,
+      attention,
       allGather: (part, into, exchange) =>
         this.#take(which, () => communicator.allGather(part, into, exchange)),
       allToAll: (part, into, exchange) =>

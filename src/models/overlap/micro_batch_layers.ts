@@ -4,18 +4,18 @@
  *
  * @module
  */
-import type { Plan } from "../gpu/plan.ts";
-import type { Step } from "../layers/batch.ts";
-import { always } from "../layers/launches/launch_list.ts";
+import type { Plan } from "../../gpu/plan.ts";
+import type { Step } from "../../layers/batch.ts";
+import { always } from "../../layers/launches/launch_list.ts";
 import {
   compileSecondRows,
   type MicroBatchTensors,
   returnSecond,
   secondRows,
   takeSecond,
-} from "../layers/micro_batches.ts";
-import { RankSums } from "../layers/ranks/rank_sums.ts";
-import type { ExchangeTurns } from "../parallel/exchange_turns.ts";
+} from "../../layers/micro_batches.ts";
+import { RankSums } from "../../layers/ranks/rank_sums.ts";
+import type { ExchangeTurns } from "../../parallel/exchange_turns.ts";
 import {
   compileEmbedding,
   compileLayers,
@@ -23,9 +23,9 @@ import {
   type LayerBlocks,
   moeBinding,
   type StackPlace,
-} from "./decoder_layer.ts";
-import { allocateRows, compileNorm, type DecoderRows, type Pending } from "./decoder_rows.ts";
-import type { Captures, ModelOptions } from "./model_options.ts";
+} from "../decoder_layer.ts";
+import { allocateRows, compileNorm, type DecoderRows, type Pending } from "../decoder_rows.ts";
+import type { Captures, ModelOptions } from "../model_options.ts";
 
 const FLOAT_BYTES = 4;
 
@@ -58,7 +58,8 @@ export function compileMicroBatches(
   compileEmbedding(plan, blocks, stack, at);
   compileSecondRows(plan, inputs, microBatches[1]);
   const rows = {
-    ...{ from: blocks.rows.hidden, to: second.rows.hidden },
+    from: blocks.rows.hidden,
+    to: second.rows.hidden,
     rowBytes: blocks.rows.hiddenStride * FLOAT_BYTES,
   };
   plan.addVarying((step) => takeSecond(plan.recorder, step, rows));
