@@ -79,7 +79,7 @@ const imports = (file: string) =>
 
 test.each([
   ["index.js", 421_300],
-  ["engine.js", 338_600],
+  ["engine.js", 342_250],
   ["browser.js", 34_450],
   ["server.js", 122_960],
   ["ai.js", 3_630],
@@ -129,7 +129,7 @@ test.each([
   expect(sizes[`only ${name}`]).toBeLessThan(limit);
 });
 
-test("the engine without tokenizers, templates and grammars is less than 214,300 bytes", async () => {
+test("the engine without tokenizers, templates and grammars is less than 217,650 bytes", async () => {
   const source = join(root, "src/engine/engine.ts");
   const isText = (id: string) => /\/(text|grammar)\/|^@huggingface\/|^gpt-tokenizer\//.test(id);
   const rolldownOptions = { external: isText };
@@ -142,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 214,300
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(214_300);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(217_650);
 });
 
 test("docs/browser.md says how large they are", () => {
