@@ -7,7 +7,7 @@
 
 /** Milliseconds between two looks, and the looks in a row without a word after which it is gone. */
 const LOOK_MS = 1000;
-const MOST_SILENT = 20;
+const SILENT_LOOKS = 20;
 
 export interface SilenceWatchOptions {
   /** Milliseconds between two looks. Default 1000. */
@@ -50,7 +50,7 @@ export class SilenceWatch {
     }
     this.#silent += 1;
     if (this.#silent === 1) return;
-    if (this.#silent <= (this.#options.looks ?? MOST_SILENT)) {
+    if (this.#silent <= (this.#options.looks ?? SILENT_LOOKS)) {
       this.#options.ping();
       return;
     }

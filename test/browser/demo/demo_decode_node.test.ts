@@ -11,8 +11,9 @@ import { until } from "../../support/until.ts";
 
 const KEY = "of the group";
 const OPT_IN = { headers: { "x-wisp-decode-node": "allow" } };
+/** One that drivers answer alike, with no two tokens as likely as each other. */
 const BODY = {
-  text: "There was a river that ran through the town. ".repeat(12),
+  text: "There was a river that ran through the town. ".repeat(3),
   sampling_params: { temperature: 0, max_new_tokens: 24, ignore_eos: true },
 };
 

@@ -89,7 +89,7 @@ function limitOf({ struck, stroke }: Strike): number {
 function requireTold({ struck, stroke, state, client }: Outcome): void {
   const told = ["the answer", "status 500", "status 502", "status 503", "event with 502"];
   const ofRanks = struck.includes("rank") ? ["event with 503", "event with 500"] : [];
-  // Nobody is left that could tell.
+  // No process is left that could tell.
   const isUntold = struck === "router" && stroke === "killed";
   const isTold = isUntold ? ["a broken connection"] : [...told, ...ofRanks];
   expect(state === "aborting" ? ["it left"] : isTold).toContain(client);

@@ -7,7 +7,7 @@ import type { GenerateAnswer } from "../../../support/server/http_client.ts";
 
 /** A prompt that has many pages, other ones for each number. */
 export const promptOf = (number: number): string =>
-  `${number} times someone told of the sea, the wind and the weather of the north. `.repeat(4);
+  `${number} times a tale was told of the sea, the wind and the weather of the north. `.repeat(4);
 
 /** How an answer ended: as it should, or in one of the ways in which clients are told that it did not. */
 export type Ending =

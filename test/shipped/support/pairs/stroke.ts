@@ -15,7 +15,7 @@ export type Stroke = (typeof STROKES)[number];
 /** A program, or a rank of a server. */
 export type Struck = Name | `${"prefill" | "decode"} rank ${0 | 1}`;
 
-/** Milliseconds of a stroke that ends by itself; nobody but the router could tell its client. */
+/** Milliseconds of a stroke that ends by itself; of the router its client hears meanwhile nothing. */
 const SHORT = 1000;
 const ROUTER_FROZEN = 3000;
 /** Milliseconds that a slowed process runs, and does not. */
