@@ -102,7 +102,7 @@ describe("deploy/Containerfile", () => {
       if (!stages.includes(image!)) expect(image).toMatch(/^node:\d+-trixie-slim$/);
       stages.push(stage!);
     }
-    // Whoever it runs as may not change it.
+    // It runs as a user who cannot change the package.
     const users = instructions.filter((line) => line.startsWith("USER "));
     expect(users.at(-1)).toBe("USER node");
     const { port } = serverOptions([]);
