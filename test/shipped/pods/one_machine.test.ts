@@ -18,8 +18,8 @@ interface Service {
   readonly volumes: readonly string[];
 }
 
-const KEYS = { server: { "api-key": "of clients", "disaggregation-key": "of the group" } };
-const ROUTER_KEYS = { "api-key": "of clients", "prometheus-port": 0 };
+const KEYS = { server: { "api-key": "of-clients", "disaggregation-key": "of-the-group" } };
+const ROUTER_KEYS = { "api-key": "of-clients", "prometheus-port": 0 };
 
 test("prefill server, decode server and router of the compose file answer together", async () => {
   const { services } = readYaml<{ services: Readonly<Record<string, Service>> }>(
@@ -52,7 +52,7 @@ test("prefill server, decode server and router of the compose file answer togeth
   };
   await Promise.all([start("prefill"), start("decode")]);
   const router = await start("router");
-  const authorization = { authorization: "Bearer of clients" };
+  const authorization = { authorization: "Bearer of-clients" };
   await until(async () => expect((await router.get("/readiness")).status).toBe(200));
   const body = {
     messages: [{ role: "user", content: "What is the capital of Japan?" }],
