@@ -137,7 +137,8 @@ function mergingForms(
   const most = ROUNDING_LANES;
   const across = roundOutputs ? most : lanesOf(groupRows, { lanes, most });
   // Slices are short: more invocations than groups of columns would have none.
-  const mostSplit = 2 ** Math.ceil(Math.log2(columns / groupColumns));
+  const groups = Math.ceil(columns / groupColumns);
+  const mostSplit = 2 ** Math.ceil(Math.log2(groups));
   const given = options.forms ?? formsFor(weight.tuning ?? PLAIN_TUNING, dtype);
   const fitting = given.flatMap((form) => {
     const ownBytes = form.tokens * slices * columns * FLOAT_BYTES;
