@@ -26,15 +26,17 @@ import { watchBuffers } from "../support/faults/watched_buffers.ts";
 
 /** Sites of the ranks themselves. */
 const OF_LED_RANKS =
-  /^src\/engine\/ranks\/(rank_leader|follow_steps|order_channel|led_pages|led_times|meet_clocks|followed_pages|page_outcomes|rank_stopwatch)\.ts/;
+  /^src\/engine\/ranks\/(rank_leader|led_group|page_leader|follow_steps|order_channel|led_pages|led_times|meet_clocks|followed_pages|page_outcomes|rank_stopwatch)\.ts/;
 /** Every so manieth is tried. */
 const DISTANCE = fullTest ? 1 : 7;
 /** What tells whether a device is lost fails itself never. */
 const OF_A_LOSS = /await (lossOf|kindOf)\(/;
 /** Pages that do not move are computed again, or end the request that they are of. */
 const OF_PAGES = /^src\/engine\/ranks\/(led_pages|followed_pages)\.ts/;
+/** What ranks of attention groups pass, which led_groups.gpu.test.ts has. */
+const OF_GROUPS = /stepOfGroups|bringResult|runner\.idle|resultOf|readPart/;
 /** Waits for whole models, which free what they have made where they fail; here only the wait would. */
-const OF_THE_MODEL = /await load(Again|Alike|Model)?\(/;
+const OF_THE_MODEL = /await load(Again|Alike|First|Model)?\(/;
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
 const GIVEN = {
   ...{ triesInvariance: false, maxTotalTokens: 144, contextLength: 144, pageSize: 4 },
@@ -178,7 +180,9 @@ describe.skipIf(smallestCaseOnly)("each await of ranks that follow orders", () =
     // Another device is as much as two loads: only the long run has it.
     found = [await sitesOf(STAYING), fullTest ? await sitesOf(await leaving()) : new Set()];
     if (!fullTest) return;
-    const own = sources.sites.filter((site) => OF_LED_RANKS.test(site) && !OF_A_LOSS.test(site));
+    const own = sources.sites.filter(
+      (site) => OF_LED_RANKS.test(site) && !OF_A_LOSS.test(site) && !OF_GROUPS.test(site),
+    );
     expect(own.filter((site) => !found.some((sites) => sites.has(site)))).toEqual([]);
   });
 

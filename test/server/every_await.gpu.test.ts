@@ -35,7 +35,7 @@ const isOfImages = (site: string) =>
   VISION_MODEL === undefined && /image|vision|PromptEmbeddings.place/i.test(site);
 /** What ranks that are processes pass, tried in test/parallel/led_awaits.gpu.test.ts. */
 const OF_LED_RANKS =
-  /^src\/engine\/ranks\/(rank_leader|follow_steps|followed_pages|led_pages|led_times|meet_clocks|order_channel|page_outcomes)\.ts/;
+  /^src\/engine\/ranks\/(rank_leader|led_group|page_leader|follow_steps|followed_pages|led_pages|led_times|meet_clocks|order_channel|page_outcomes)\.ts/;
 /** Of pages that travel between engines, tried in test/engine/transfer/travelling_awaits.gpu.test.ts. */
 const OF_TRAVELLING =
   /^src\/engine\/(transfer\/|start_sequence\.ts: (await grammar;|const (runs|session) = await ))/;

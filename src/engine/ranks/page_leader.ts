@@ -8,7 +8,7 @@ import { DeviceError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { pageCarrier } from "../draft_model/draft_pages.ts";
 import type { EngineModel } from "./engine_model.ts";
-import type { LedModel } from "./led_model.ts";
+import type { LedModel } from "./led_group.ts";
 import { type ByteExchanges, LedPages, ledCarrier, type PagesLeader } from "./led_pages.ts";
 import { haveMoved, requireMoved, type SharedOutcome, shareOutcome } from "./page_outcomes.ts";
 import type { PagesTask, RanksInARow } from "./rank_orders.ts";
