@@ -17,6 +17,7 @@ import type { Communicator } from "../../parallel/communicator.ts";
 import { filterDawnWarnings } from "../device/dawn_warnings.ts";
 import { joinOrExit, type RankGroup } from "../mpi/join_group.ts";
 import { deferred } from "../mpi/nodes.ts";
+import { reportOf } from "../replicas/start_replicas.ts";
 import { asOptionError } from "../serve/map_options.ts";
 import { engineSetting } from "../serve/start_engine.ts";
 import { quietReport, type StartReport } from "../serve/start_report.ts";
@@ -73,7 +74,10 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const report = isFirst ? whole : ownReport(whole);
   // Where another program has started the ranks, no launchers have met.
   await agree(communicator, "their options", told.facts);
-  const setting = await engineSetting(told.options, report, told.local);
+  const hasGroups = attentionGroupsOf(told.options) !== undefined;
+  // What it says of the sizes is that of the first group.
+  const ofSizes = isFirst && hasGroups ? reportOf(report, 0) : report;
+  const setting = await engineSetting(told.options, ofSizes, told.local);
   const { name: adapter } = setting.opened.adapter;
   await agree(communicator, "what they compute on", { adapter });
   const own = Math.floor(setting.given.deviceMemory! / mostOnOne(setting.opened.places));

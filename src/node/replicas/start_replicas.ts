@@ -82,7 +82,7 @@ function optionsOf(options: StartOptions, replica: number): StartOptions {
 }
 
 /** What is the same of all replicas is said once. */
-function reportOf(report: StartReport, replica: number): StartReport {
+export function reportOf(report: StartReport, replica: number): StartReport {
   const own = report.ofReplica?.(replica) ?? report;
   const { model, attention, family } = report;
   if (replica === 0) return { ...own, model, attention, family };
