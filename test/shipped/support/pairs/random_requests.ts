@@ -36,7 +36,7 @@ function drawnSampling(draw: Draw): object {
     ...(draw(2) === 0 ? { temperature: 0 } : drawn),
     ...(draw(4) === 0 && { repetition_penalty: 1.3 }),
     ...(draw(6) === 0 && { frequency_penalty: 0.4, presence_penalty: 0.2 }),
-    ...(draw(6) === 0 && { min_new_tokens: 3, stop: ["e"] }),
+    ...(draw(6) === 0 && { min_new_tokens: 1, stop: ["e"] }),
     ...drawnConstraint(draw(8)),
   };
 }
