@@ -9,7 +9,6 @@
  */
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { DeviceError } from "../../errors.ts";
-import { lossOf } from "../../gpu/device.ts";
 import { finished } from "../../gpu/submit_poll.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { EngineModel } from "../ranks/engine_model.ts";
@@ -202,7 +201,10 @@ class LedGroups implements ConductedRanks {
       if (first === undefined) {
         const { counted } = await runner.idle(onExperts);
         const computed = finished(device, device.queue.onSubmittedWorkDone());
-        return this.#await({ own: undefined, done: Promise.all([counted, computed]) }, rows);
+        const done = Promise.all([counted, computed]);
+        // It may fail while results of an earlier step are awaited; who collects them hears of it.
+        done.catch(() => {});
+        return this.#await({ own: undefined, done }, rows);
       }
       const { sampled, scored } = rows.get(0)!;
       const options = { ...first.options, scored, onExperts };
@@ -258,7 +260,8 @@ class LedGroups implements ConductedRanks {
   async #bring(own: SubmittedStep | undefined) {
     const { group, lost } = this.#model;
     const result = own && { tokens: await own.tokens, drafts: await own.drafts, logprobs: [] };
-    const loss = await lossOf({ lost });
+    // A loss that is told of later spoils what follows.
+    const loss = await Promise.race([lost, undefined]);
     if (loss !== undefined) this.#failure ??= new DeviceError(lostText(loss));
     if (this.#failure !== undefined) return undefined;
     await group.send({ type: "results" });

@@ -49,12 +49,24 @@ export type FromRank =
   /** From the engine of the first rank. */
   | { readonly type: "engine"; readonly message: unknown };
 
+/** Of each group its own, which counts its steps for as long as the start's is there. */
+const OF_REPLICAS = new WeakMap<StartReport, Map<number, StartReport>>();
+
+function reportOf(whole: StartReport, replica: number | undefined): StartReport {
+  if (replica === undefined || whole.ofReplica === undefined) return whole;
+  const known = OF_REPLICAS.get(whole) ?? new Map<number, StartReport>();
+  OF_REPLICAS.set(whole, known);
+  const report = known.get(replica) ?? whole.ofReplica(replica);
+  known.set(replica, report);
+  return report;
+}
+
 /** Has a report tell what a rank has said. */
 export function tellReport(
   whole: StartReport,
   { method, values, replica }: Extract<FromRank, { type: "report" }>,
 ): void {
-  const report = (replica !== undefined && whole.ofReplica?.(replica)) || whole;
+  const report = reportOf(whole, replica);
   (report[method] as ((...values: readonly unknown[]) => void) | undefined)?.(...values);
 }
 

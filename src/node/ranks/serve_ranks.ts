@@ -33,10 +33,14 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   const place = rankPlace(options);
   const outer = asksForNodes(options) ? undefined : outerGroup(process.env);
   const ofGroups = attentionGroups(options) !== undefined;
-  requireUsableReplicas(options, { isOuter: outer !== undefined, ofGroups });
+  requireUsableReplicas(options, {
+    isOuter: outer !== undefined,
+    areProcesses: place !== undefined || outer !== undefined,
+    ofGroups,
+  });
   const tpSize = outer?.size ?? options.tpSize;
   requireUsableGroups({ ...options, tpSize });
-  requireOverlap(options);
+  requireOverlap({ ...options, tpSize });
   if (place === undefined && outer === undefined) return serveHere(options, context);
   const log = new Logger({
     stderr: context.stderr,

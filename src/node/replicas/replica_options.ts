@@ -43,12 +43,15 @@ export type ReplicaOptions = OptionValues<typeof REPLICA_OPTIONS>;
 const [DP_SIZE] = REPLICA_OPTIONS.dpSize.flags;
 
 type Others = OptionValues<
-  Pick<typeof GROUP_OPTIONS, "nnodes"> & Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
+  Pick<typeof GROUP_OPTIONS, "nnodes" | "nodeRank" | "distInitAddr"> &
+    Pick<typeof DISAGGREGATION_OPTIONS, "disaggregationMode">
 >;
 
 interface ReplicaPlace {
   /** Whether a launcher of another program has started this process, beside others. */
   readonly isOuter?: boolean;
+  /** Whether ranks are processes of their own. */
+  readonly areProcesses?: boolean;
   /** Whether they are attention groups of the ranks of one. */
   readonly ofGroups?: boolean;
 }
@@ -58,7 +61,7 @@ interface ReplicaPlace {
  */
 export function requireUsableReplicas(
   options: Pick<ReplicaOptions, "dpSize"> & Others,
-  { isOuter = false, ofGroups = false }: ReplicaPlace = {},
+  { isOuter = false, areProcesses = isOuter, ofGroups = false }: ReplicaPlace = {},
 ): void {
   const { dpSize, nnodes = 1, disaggregationMode } = options;
   if (dpSize === 1) return;
@@ -68,16 +71,18 @@ export function requireUsableReplicas(
     );
   };
   const oneMachine = "all replicas are on one machine, and started by its server";
-  const processes = `${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`;
   const launcher = "a launcher of ranks such as mpiexec";
-  if (nnodes > 1 && !ofGroups) refuse(processes, oneMachine);
+  if (nnodes > 1 && !ofGroups) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
   if (isOuter && !ofGroups) refuse(launcher, oneMachine);
-  if (disaggregationMode !== "null" && (options.nnodes !== undefined || isOuter)) {
+  if (disaggregationMode !== "null" && areProcesses) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
     const problem = ofGroups
       ? "pages come from and go to groups of one process"
       : "each replica of processes would be met at a port of its own";
-    refuse(`${flag} ${disaggregationMode} and ${isOuter ? launcher : processes}`, problem);
+    const asked = ["nnodes", "nodeRank", "distInitAddr"] as const;
+    const processes = asked.find((name) => options[name] !== undefined) ?? "nnodes";
+    const what = isOuter ? launcher : GROUP_OPTIONS[processes].flags[0];
+    refuse(`${flag} ${disaggregationMode} and ${what}`, problem);
   }
 }
 

@@ -20,14 +20,21 @@ describe("several replicas are refused", () => {
     ],
     [
       ["--disaggregation-mode", "prefill", "--nnodes", "1"],
-      "together with --disaggregation-mode prefill and --nnodes 1: each replica of processes",
+      "together with --disaggregation-mode prefill and --nnodes: each replica of processes",
     ],
     [
       [
         ...["--tp", "2", "--enable-dp-attention"],
         ...["--disaggregation-mode", "decode", "--nnodes", "1"],
       ],
-      "decode and --nnodes 1: pages come from and go to groups of one process",
+      "decode and --nnodes: pages come from and go to groups of one process",
+    ],
+    [
+      [
+        ...["--tp", "2", "--enable-dp-attention"],
+        ...["--disaggregation-mode", "prefill", "--node-rank", "0"],
+      ],
+      "prefill and --node-rank: pages come from and go to groups of one process",
     ],
     [["--enable-dp-lm-head"], "--enable-dp-lm-head: --enable-dp-attention is not given"],
     [["--load-balance-method", "longest_queue"], "--load-balance-method"],
