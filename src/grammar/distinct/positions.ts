@@ -24,7 +24,10 @@ interface Behind {
   readonly configuration: Configuration | null;
 }
 
-/** Bytes that one search for the rest of an item tries. Longer ones are taken to exist. */
+/**
+ * Bytes that one search for the rest of an item tries. Longer items are taken to exist, but not others of
+ * a list inside another one: many short ones that all are there already are no sign of them.
+ */
 export const MAX_TRIED = 4_096;
 /** Bytes of an item that are read in the time in which a thread is followed. */
 const UNITS_OF_WORK = 64;
@@ -125,6 +128,8 @@ export class Positions {
       }
       // Most bytes are known to lead nowhere.
       if (top.at.configuration.next(classOf[byte]!) === null) continue;
+      // Each place has all lists around it, whose items are looked at.
+      this.configurations.spend(1 + top.at.memory!.lists);
       const next = this.step(top.at, byte);
       if (next === null) continue;
       const there = next.memory;
@@ -136,7 +141,8 @@ export class Positions {
       const added = isSpace ? top.added : top.added + String.fromCharCode(byte);
       if (!seen.isNew(next, added)) continue;
       left -= 1;
-      if (left === 0) return true;
+      // The schema has counted the items of a list that is in no other.
+      if (left === 0) return path.length > MAX_TRIED / 2 || memory.lists === 1;
       path.push({ at: next, added, next: 0 });
     }
     return false;

@@ -36,6 +36,7 @@ import { NOTHING_OUTSTANDING, Outstanding } from "./outstanding.ts";
 const MAX_DEPTH = 500;
 /** Rules, for each state that they begin in. */
 export const MAX_LOOKAHEAD_RULES = 5_000;
+const LOOK_EFFORT = 0.1;
 const PART_EFFORT = 1;
 
 /** For each state that texts of an expression end in, those that do. */
@@ -63,6 +64,8 @@ class Product {
   readonly #begun = new Map<string, number>();
   /** Rules that lead to a lookahead. */
   readonly #looking: ReadonlySet<string>;
+  /** Whether expressions lead to none. */
+  readonly #plain = new Map<Expression, boolean>();
   readonly #parts = new Map<string, Part>();
   readonly #repeats = new Map<RepeatExpression, number>();
   #changed = false;
@@ -107,9 +110,13 @@ class Product {
   }
 
   #findLooking(): ReadonlySet<string> {
-    const usersOf = new Map<string, string[]>();
+    const usersOf = new Map<string, Set<string>>();
     for (const [name, body] of this.#grammar.rules) {
-      for (const used of rulesIn(body)) usersOf.set(used, [...(usersOf.get(used) ?? []), name]);
+      for (const used of rulesIn(body)) {
+        const users = usersOf.get(used);
+        if (users === undefined) usersOf.set(used, new Set([name]));
+        else users.add(name);
+      }
     }
     const looking = new Set([...usersOf.keys()].filter((name) => this.#lookaheads.get(name)));
     for (const name of looking) for (const user of usersOf.get(name) ?? []) looking.add(user);
@@ -118,8 +125,13 @@ class Product {
 
   /** Whether an expression stays as it is where nothing is looked for. */
   #isPlain(expression: Expression): boolean {
-    for (const name of rulesIn(expression)) if (this.#looking.has(name)) return false;
-    return true;
+    let plain = this.#plain.get(expression);
+    if (plain === undefined) {
+      plain = true;
+      for (const name of rulesIn(expression)) plain &&= !this.#looking.has(name);
+      this.#plain.set(expression, plain);
+    }
+    return plain;
   }
 
   #of(expression: Expression, begin: number, depth = 0): Ends {
@@ -167,7 +179,9 @@ class Product {
     const rangesOf = new Map<number, CodePointRange[]>();
     for (const [from, to] of points) {
       for (const { first, last, state } of this.#outstanding.step(begin, from, to)) {
-        rangesOf.set(state, [...(rangesOf.get(state) ?? []), [first, last]]);
+        const ranges = rangesOf.get(state);
+        if (ranges === undefined) rangesOf.set(state, [[first, last]]);
+        else ranges.push([first, last]);
       }
     }
     return new Map(
@@ -310,7 +324,11 @@ function after(before: Expression, ends: Ends): Ends {
 function united(all: readonly Ends[]): Ends {
   const options = new Map<number, Expression[]>();
   for (const ends of all) {
-    for (const [state, body] of ends) options.set(state, [...(options.get(state) ?? []), body]);
+    for (const [state, body] of ends) {
+      const bodies = options.get(state);
+      if (bodies === undefined) options.set(state, [body]);
+      else bodies.push(body);
+    }
   }
   return new Map([...options].map(([state, list]) => [state, choice(list)]));
 }
@@ -319,6 +337,7 @@ function united(all: readonly Ends[]): Ends {
 function* rulesIn(root: Expression): Generator<string> {
   const waiting = [root];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    spendEffort(LOOK_EFFORT);
     if (next.kind === "rule") yield next.name;
     for (const child of childrenOf(next)) waiting.push(child);
   }

@@ -36,6 +36,10 @@ function errorOf(ebnf: string): GrammarError {
   throw new Error("the grammar was not refused");
 }
 
+test("a grammar that refers to one rule for ever is refused, and soon", () => {
+  expect(errorOf(`root ::= (?="a") ${"a ".repeat(120_000)}\na ::= "a"`).message).toContain("work");
+});
+
 describe("lookahead in EBNF", () => {
   test.each<[string, string[], string[]]>([
     ['root ::= "a" (="b") [a-z]', ["ab"], ["aa", "a", "abc"]],

@@ -213,8 +213,27 @@ describe("inside one another", () => {
     expect(new Ajv2020({ strict: false }).compile(tree)(JSON.parse(text))).toBe(true);
   });
 
-  function compiled(jsonSchema: object) {
-    const options = { vocabulary: source, endTokens: [END], json: { maxWhitespace: 0 } };
+  const full = process.env.WISP_TEST_FULL === "1";
+  test.runIf(full)(
+    "a walk that opens whatever it can has a token, though few items are left",
+    () => {
+      const { grammar } = compiled(tree, { maxDepth: 12 });
+      const words = new Uint32Array(Math.ceil(source.size / 32));
+      const matcher = grammar.createMatcher();
+      const order = Array.from('{["childrenamb:,]}', (character) => character.charCodeAt(0));
+      let text = "";
+      while (text.length < 1_900) {
+        matcher.mask(words);
+        const byte = order.find((one) => ((words[one >>> 5]! >>> (one & 31)) & 1) === 1);
+        expect(byte, text.slice(-80)).toBeDefined();
+        expect(matcher.accept(byte!)).toBe(true);
+        text += String.fromCharCode(byte!);
+      }
+    },
+  );
+
+  function compiled(jsonSchema: object, limits = {}) {
+    const options = { vocabulary: source, endTokens: [END], json: { maxWhitespace: 0 }, limits };
     const grammar = compileGrammar({ jsonSchema }, options);
     return { grammar, accepts: (text: string) => grammar.accepts(text) };
   }

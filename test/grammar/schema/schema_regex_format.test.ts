@@ -36,6 +36,11 @@ const PATTERNS = [
 ];
 
 describe("regex", () => {
+  test("a pattern of at least one character is not empty", () => {
+    const accept = acceptorOfSchema({ ...schema, minLength: 1 });
+    expect([accept('""'), accept('"a"')]).toEqual([false, true]);
+  });
+
   test("patterns that people write are offered, and nothing that is none", () => {
     const accept = acceptorOfSchema(schema);
     for (const pattern of PATTERNS) {

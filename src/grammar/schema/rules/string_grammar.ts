@@ -48,9 +48,9 @@ function contentOf(facts: Case): Expression {
     const { min, max } = lengthBounds(facts);
     return min > max ? NEVER : repeat(rule("character"), { min, max });
   }
-  const { content, most } = only.language;
+  const { content, least, most } = only.language;
   const isShort = facts.every((fact) => {
-    return fact.kind !== "length" || (fact.min <= 1 && fact.max >= most);
+    return fact.kind !== "length" || (fact.min <= least && fact.max >= most);
   });
   const isAlone = languages.length === 1 && isShort;
   if (isAlone && only.holds && content !== undefined) return content;

@@ -23,7 +23,10 @@ import { GrammarError } from "../../grammar_error.ts";
 
 export interface LanguageOptions
   extends Partial<
-    Pick<Language, "isPlain" | "isPart" | "bound" | "most" | "texts" | "content" | "rules">
+    Pick<
+      Language,
+      "isPlain" | "isPart" | "bound" | "least" | "most" | "texts" | "content" | "rules"
+    >
   > {
   /** Whether a text is meant by it. Default by its automaton. */
   readonly has?: (text: string) => boolean;
@@ -51,7 +54,8 @@ export class Language {
   readonly content: Expression | undefined;
   /** Rules that the content refers to, made when a schema first asks for them. */
   readonly rules: (() => ReadonlyMap<string, Expression>) | undefined;
-  /** The most characters of a text of the content. Default any number. */
+  /** The fewest and the most characters of a text of the content. Default 0 and any number. */
+  readonly least: number;
   readonly most: number;
   readonly #has: ((text: string) => boolean) | undefined;
   readonly #make: () => Expression;
@@ -69,6 +73,7 @@ export class Language {
     this.content = content;
     this.rules = rules;
     this.bound = options.bound ?? Number.POSITIVE_INFINITY;
+    this.least = options.least ?? 0;
     this.most = options.most ?? Number.POSITIVE_INFINITY;
     this.#has = has;
   }

@@ -183,6 +183,7 @@ export function internationalNames(label: string): Language {
     bound: MAX_JOINED,
     content: contentOf(SEPARATORS),
     rules: () => labelRules(label),
+    least: 1,
     most: MAX_INTERNATIONAL_NAME,
   });
 }
@@ -230,6 +231,7 @@ export function internationalMailboxes(label: string): Language {
     bound: MAX_JOINED + 2,
     content: sequence([rule(LOCAL_PART), at, contentOf(FULL_STOP)]),
     rules: () => new Map([...labelRules(label), [LOCAL_PART, regular(spelled())]]),
+    least: 1,
     most: MAX_LOCAL_PART + 1 + MAX_INTERNATIONAL_NAME,
   });
 }
