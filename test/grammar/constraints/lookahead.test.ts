@@ -36,8 +36,10 @@ function errorOf(ebnf: string): GrammarError {
   throw new Error("the grammar was not refused");
 }
 
-test("a grammar that refers to one rule for ever is refused, and soon", () => {
-  expect(errorOf(`root ::= (?="a") ${"a ".repeat(120_000)}\na ::= "a"`).message).toContain("work");
+test("a grammar that refers to one rule for ever is read in a moment", () => {
+  const ebnf = `root ::= (?="a") ${"a ".repeat(120_000)}\na ::= "a"`;
+  const { rules } = parseGrammar(ebnf, { marks: new Marks(new Map()) });
+  expect(rules.size).toBeLessThan(10);
 });
 
 describe("lookahead in EBNF", () => {
