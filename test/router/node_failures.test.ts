@@ -19,6 +19,7 @@ const OTHER = 'data: {"text":"b"}\n\n';
 async function routerWithNode(
   decoding: Answer,
   page: (say: Say, send: (t: string) => void) => void,
+  fields: object = {},
 ) {
   const bodies: Record<string, unknown>[] = [];
   const prefill = await failingServer((response) => response.end("{}"));
@@ -41,8 +42,10 @@ async function routerWithNode(
   closeAfterwards(async () => socket.terminate());
   const say: Say = (message) => socket.send(JSON.stringify(message));
   const send = (text: string) => socket.send(numbered(1, new TextEncoder().encode(text)));
-  socket.on("message", (_, isBytes) => {
+  const heard: Record<string, unknown>[] = [];
+  socket.on("message", (message, isBytes) => {
     if (isBytes) page(say, send);
+    else heard.push(JSON.parse(String(message)));
   });
   socket.on("open", () =>
     say({ type: "join", version: NODE_VERSION, token: nodes!.newToken().token }),
@@ -52,12 +55,12 @@ async function routerWithNode(
     postTo(
       router.url,
       "/generate",
-      { text: "a", stream: true },
+      { text: "a", stream: true, ...fields },
       { headers: { "x-wisp-decode-node": "allow" } },
     );
   const outcomes = () =>
     router.told.filter(([name]) => name === "outcome").map(([, at, outcome]) => [at, outcome]);
-  return { router, decode, bodies, ask, outcomes };
+  return { router, decode, bodies, ask, heard, outcomes };
 }
 
 const HEAD = { type: "head", id: 1, status: 200, headers: { "content-type": "text/event-stream" } };
@@ -115,4 +118,38 @@ test("busy servers are waited for where an answer is to go on", async () => {
   expect(asked).toBe(3);
   expect(router.told.filter(([name]) => name === "retry")).toHaveLength(2);
   expect(outcomes()).not.toContainEqual([decode.url, "failure"]);
+});
+
+test("ids that are longer than those of requests are told to no node, which would leave", async () => {
+  // As long as ids are, with the items of a batch.
+  const rid = "r".repeat(1024);
+  for (const [own, asked] of [
+    [rid, [rid, `${rid}_7`]],
+    [`${rid}r`, []],
+    ["r".repeat(9000), []],
+  ] as const) {
+    let [isThere, leave] = [false, () => {}];
+    const { router, ask, heard } = await routerWithNode(
+      streaming(EVENT),
+      (say) => {
+        isThere = true;
+        leave = () => say(FAILED);
+      },
+      { rid: own },
+    );
+    const answer = ask();
+    await until(() => expect(isThere).toBe(true));
+    const ends = [...new Set([own, rid, `${own}_7`])];
+    for (const id of ends) await postTo(router.url, "/abort_request", { rid: id });
+    await postTo(router.url, "/abort_request", { abort_all: true });
+    const aborts = () => heard.filter(({ type }) => type === "abort_request");
+    await until(() => expect(aborts().at(-1)).toEqual({ type: "abort_request" }));
+    expect(
+      aborts()
+        .slice(0, -1)
+        .map(({ rid: told }) => told),
+    ).toEqual(asked);
+    leave();
+    expect(await (await answer).text()).toBe(EVENT);
+  }
 });

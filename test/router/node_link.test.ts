@@ -259,12 +259,35 @@ test("a request that is aborted is aborted at the node that has it, and no other
     return givenIds(bytes, { signal: request.signal, share });
   };
   const drawn = "0123456789abcdef".repeat(2);
+  const ofOthers = [`msg_${drawn}`, `resp_${drawn}`];
   const [one, many] = [await idsOf({ rid: "one" }), await idsOf({ rid: ["a", "b_7"] })];
-  const asked = ["one", "one_12", "a", "b_7", "b", "one_", drawn, ""];
-  expect(asked.filter(one)).toEqual(["one", "one_12", drawn]);
-  expect(asked.filter(many)).toEqual(["a", "b_7", drawn]);
-  expect(asked.filter(await idsOf({}))).toEqual([drawn]);
-  expect(asked.filter(await idsOf([]))).toEqual([drawn]);
+  const asked = [
+    "one",
+    "one_12",
+    "a",
+    "b_7",
+    "b",
+    "one_",
+    drawn,
+    ...ofOthers,
+    `chatcmpl-${drawn}`,
+    "",
+  ];
+  // Nothing is drawn: those of that form are ids of other clients.
+  expect(asked.filter(one)).toEqual(["one", "one_12"]);
+  expect(asked.filter(many)).toEqual(["a", "b_7"]);
+  for (const body of [{}, [], { rid: null }]) {
+    expect(asked.filter(await idsOf(body))).toEqual([drawn, ...ofOthers]);
+  }
+  // Several answers to one prompt have ids of their own.
+  for (const several of [
+    { n: 2 },
+    { sampling_params: { n: 2 } },
+    { sampling_params: [{ n: 2 }] },
+  ]) {
+    expect(asked.filter(await idsOf({ rid: "b", ...several }))).toContain(drawn);
+    expect(asked.filter(await idsOf({ rid: "b", ...several }))).toContain("b_7");
+  }
 
   const { nodes, page, ask } = joined(one);
   const aborts = () => page.heard.map((text) => JSON.parse(text)).filter(isAbort);

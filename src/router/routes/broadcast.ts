@@ -8,6 +8,7 @@ import { isObject } from "../../http/fields.ts";
 import { readBodyBytes } from "../../http/read_body.ts";
 import { answerIdOf } from "../../server/guard/request_ids.ts";
 import { clientLeft } from "../forward/request_signal.ts";
+import { MOST_ID_UNITS } from "../nodes/given_ids.ts";
 import type { RouterContext } from "../router_context.ts";
 import { requestHeaders } from "../worker/headers.ts";
 import { forEachOf } from "../worker/signal_group.ts";
@@ -71,7 +72,8 @@ function abortAtNodes({ nodes }: RouterContext, body: Uint8Array | undefined): v
   if (!isObject(asked)) return;
   const { rid, abort_all: isAll } = asked;
   if (isAll === true) nodes?.abort();
-  else if (typeof rid === "string" && rid !== "") nodes?.abort(rid);
+  // No request has a longer one, and a node that is told one leaves.
+  else if (typeof rid === "string" && rid !== "" && rid.length <= MOST_ID_UNITS) nodes?.abort(rid);
 }
 
 /** Undefined for a worker that does not answer, which the log says. */
