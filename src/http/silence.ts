@@ -43,9 +43,15 @@ export class SilenceWatch {
     this.#silent = 0;
   }
 
+  /** Rests until `start` is called again. */
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
   #look(): void {
     if (!this.#options.isWaiting()) {
-      this.#stop();
+      this.stop();
       return;
     }
     this.#silent += 1;
@@ -54,12 +60,7 @@ export class SilenceWatch {
       this.#options.ping();
       return;
     }
-    this.#stop();
+    this.stop();
     this.#options.onSilence();
-  }
-
-  #stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
   }
 }

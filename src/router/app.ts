@@ -122,6 +122,7 @@ export function createRouter(options: RouterOptions): Router {
   const stop = () => {
     nodes?.close();
     checks.stop();
+    silent.stop();
   };
   return { app, workers, admission, checks, nodes, stop };
 }

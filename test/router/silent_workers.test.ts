@@ -1,7 +1,13 @@
 /** Workers that give no sign of life any more, whose connections stay: those who wait for them are told. */
 import { afterEach, expect, test } from "vitest";
+import { roundRobinPolicy } from "../../src/router/policy/policy.ts";
 import { postTo, routerTo } from "../support/router/running_router.ts";
-import { closeAll, failingServer, serverOver } from "../support/router/worker_servers.ts";
+import {
+  closeAll,
+  type FailingServer,
+  failingServer,
+  serverOver,
+} from "../support/router/worker_servers.ts";
 import { until } from "../support/until.ts";
 
 afterEach(closeAll);
@@ -18,6 +24,17 @@ const health = {
 };
 const EVENTS = { "content-type": "text/event-stream" };
 const STREAMED = { text: "x", stream: true };
+
+/** Questions whether a worker lives. */
+const looksAt = ({ requests }: FailingServer, path = "/liveness") =>
+  requests.filter(({ url }) => url === path).length;
+
+/** Nothing is waited for any more, so nothing is asked. */
+async function expectNoMoreLooks(worker: FailingServer): Promise<void> {
+  const before = looksAt(worker);
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  expect(looksAt(worker)).toBeLessThanOrEqual(before + 1);
+}
 
 test("a stream of a worker that falls silent ends with an event that says so", async () => {
   const frozen = await failingServer((response, { url }) => {
@@ -58,12 +75,92 @@ test("a worker that lives may take its time", async () => {
   });
   const router = await routerTo([slow.url], { health });
   const answer = postTo(router.url, "/generate", { text: "x" });
-  const looks = () => slow.requests.filter(({ url }) => url === "/liveness").length;
-  await until(() => expect(looks()).toBeGreaterThan(30));
+  await until(() => expect(looksAt(slow)).toBeGreaterThan(30));
   finish();
   expect([(await answer).status, await (await answer).text()]).toEqual([200, "late"]);
-  const before = looks();
-  // Nothing is waited for any more, so nothing is asked.
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect(looks()).toBeLessThanOrEqual(before + 1);
+  await expectNoMoreLooks(slow);
+});
+
+test("a worker that lives may take longer than one check to say so", async () => {
+  const timeout = 200;
+  const slow = await failingServer((response, { url }) => {
+    const time = url === "/liveness" ? 1.2 * timeout : 10 * timeout;
+    setTimeout(() => response.end("late"), time);
+  });
+  const router = await routerTo([slow.url], { health: { ...health, timeout } });
+  const answer = await postTo(router.url, "/generate", { text: "x" });
+  expect([answer.status, await answer.text()]).toEqual([200, "late"]);
+});
+
+test("a worker that does not answer has few questions open", async () => {
+  let [open, most] = [0, 0];
+  const frozen = await failingServer((response, { url }) => {
+    if (url !== "/liveness") return;
+    open += 1;
+    most = Math.max(most, open);
+    response.on("close", () => {
+      open -= 1;
+    });
+  });
+  const router = await routerTo([frozen.url], { health: { ...health, failureThreshold: 6 } });
+  await (await postTo(router.url, "/generate", { text: "x" })).text();
+  expect(most).toBe(5);
+});
+
+test("nothing is asked for an answer that nobody reads, as where the other server of a pair has said more", async () => {
+  const told = { "x-wisp-failed-side": "prefill" };
+  const decode = await failingServer((response, { url }) => {
+    if (url === "/liveness") response.end();
+    else response.writeHead(500, told).write("{");
+  });
+  const prefill = await failingServer((response, { headers }) => {
+    const isClients = headers["x-request-id"] !== undefined;
+    // After the decode server.
+    setTimeout(() => response.writeHead(isClients ? 400 : 200).end("{}"), 100);
+  });
+  const pairPolicies = { prefill: roundRobinPolicy(), decode: roundRobinPolicy() };
+  const { url, workers, checks } = await routerTo([], { health, pairPolicies });
+  await checks.admit(workers.add(prefill.url, { role: "prefill" }));
+  await checks.admit(workers.add(decode.url, { role: "decode" }));
+  expect((await postTo(url, "/generate", STREAMED)).status).toBe(400);
+  await expectNoMoreLooks(decode);
+});
+
+test("a router that stops asks nothing more", async () => {
+  const slow = await failingServer((response, { url }) => {
+    if (url === "/liveness") response.end();
+  });
+  const router = await routerTo([slow.url], { health });
+  const leaving = new AbortController();
+  const { signal } = leaving;
+  const answer = postTo(router.url, "/generate", { text: "x" }, { signal });
+  await until(() => expect(looksAt(slow)).toBeGreaterThan(0));
+  router.stop();
+  await expectNoMoreLooks(slow);
+  leaving.abort();
+  await expect(answer).rejects.toThrow();
+});
+
+test("of two workers behind one address, the one that was sent the request is watched", async () => {
+  const both = await failingServer((response, { url }) => {
+    if (url === "/b/health" || url === "/b/get_load") response.end();
+  });
+  const router = await routerTo([both.url, `${both.url}/b`], { health });
+  const [outer, inner] = router.workers.all;
+  outer!.health = "unhealthy";
+  expect((await postTo(router.url, "/generate", STREAMED)).status).toBe(503);
+  expect([looksAt(both), looksAt(both, "/b/liveness") > 0]).toEqual([0, true]);
+  expect(inner!.health).toBe("unhealthy");
+});
+
+test("a worker that starts is not taken for one that was lost, nor one that was removed", async () => {
+  const frozen = await failingServer(() => {});
+  const { url, workers, events, checks } = await routerTo([], { health });
+  const starting = workers.add(frozen.url);
+  expect((await postTo(url, "/flush_cache", "")).status).toBe(500);
+  expect(starting.health).toBe("starting");
+  starting.health = "healthy";
+  workers.remove(frozen.url);
+  checks.lose(starting);
+  expect(events.map(({ text }) => text).filter((text) => text.endsWith("unhealthy"))).toEqual([]);
 });

@@ -83,6 +83,8 @@ export class HealthChecks {
 
   /** A worker gives no sign of life: it is not healthy until it answers checks again. */
   lose(worker: Worker): void {
+    // One that starts is waited for, and of one that was removed nothing is told.
+    if (worker.health === "starting" || !this.#around.workers.has(worker)) return;
     this.#rows.set(worker, { failures: this.#options.failureThreshold, successes: 0 });
     this.#change(worker, "unhealthy");
   }

@@ -8,13 +8,14 @@ import { HttpError } from "../../http/error_response.ts";
 import { SilenceWatch } from "../../http/silence.ts";
 import { Follower } from "./follower.ts";
 import type { HealthCheckOptions } from "./health_checks.ts";
+import { SignalGroup } from "./signal_group.ts";
 import { ask, type Upstream, type UpstreamAnswer, type UpstreamRequest } from "./upstream.ts";
 import type { Worker } from "./worker.ts";
 import type { Workers } from "./workers.ts";
 
 /** Whatever a worker answers there is a sign of life. */
 const LIVENESS = "/liveness";
-/** A worker is asked so often in the time of one health check. */
+/** A worker is asked so often in the time of one health check; no more questions are open at once. */
 const LOOKS = 5;
 
 interface Surroundings {
@@ -35,12 +36,27 @@ export class SilentWorkers {
 
   /** Sends a request, which ends with `worker_failed` when its worker gives no sign of life. */
   readonly upstream: Upstream = async (request) => {
-    const { workers, upstream } = this.#around;
-    const worker = [...workers.all, ...workers.draining].find(({ url }) =>
-      request.url.startsWith(`${url}/`),
-    );
-    return worker === undefined ? upstream(request) : this.#lineTo(worker).send(request);
+    const worker = this.#workerAt(request.url);
+    return worker === undefined
+      ? this.#around.upstream(request)
+      : this.#lineTo(worker).send(request);
   };
+
+  /** Nothing is asked any more. */
+  stop(): void {
+    for (const worker of this.#workers) this.#lines.get(worker)?.stop();
+  }
+
+  get #workers(): readonly Worker[] {
+    const { all, draining } = this.#around.workers;
+    return [...all, ...draining];
+  }
+
+  /** The address of one worker may begin that of another. */
+  #workerAt(url: string): Worker | undefined {
+    const ofUrl = this.#workers.filter((worker) => url.startsWith(`${worker.url}/`));
+    return ofUrl.sort((a, b) => b.url.length - a.url.length)[0];
+  }
 
   #lineTo(worker: Worker): Line {
     const known = this.#lines.get(worker);
@@ -57,7 +73,8 @@ class Line {
   readonly #around: Surroundings;
   readonly #waiting = new Set<Follower>();
   readonly #watch: SilenceWatch;
-  #isAsked = false;
+  readonly #asking = new SignalGroup();
+  #asks = 0;
 
   constructor(worker: Worker, around: Surroundings) {
     this.#worker = worker;
@@ -78,6 +95,8 @@ class Line {
       follower.release();
       this.#waiting.delete(follower);
     };
+    // Who ends it may neither read nor cancel the answer.
+    follower.signal.addEventListener("abort", end, { once: true });
     this.#waiting.add(follower);
     this.#watch.start();
     try {
@@ -106,19 +125,25 @@ class Line {
     }
   }
 
+  stop(): void {
+    this.#watch.stop();
+    this.#asking.abort();
+  }
+
+  /** Each question has the whole time, as a worker may live and be slower than one check. */
   async #ask(): Promise<void> {
-    if (this.#isAsked) return;
-    this.#isAsked = true;
+    if (this.#asks >= LOOKS) return;
+    this.#asks += 1;
     const { upstream, health } = this.#around;
-    const url = this.#worker.url + LIVENESS;
-    const { signal } = new AbortController();
+    const request = { url: this.#worker.url + LIVENESS, method: "GET", headers: {} };
+    const time = health.timeout * health.failureThreshold;
     try {
-      await ask(upstream, { url, method: "GET", headers: {}, signal }, health.timeout);
+      await this.#asking.run((signal) => ask(upstream, { ...request, signal }, time));
       this.#watch.heard();
     } catch {
       // No sign of life.
     } finally {
-      this.#isAsked = false;
+      this.#asks -= 1;
     }
   }
 
