@@ -33,10 +33,11 @@ export function startReplicas(
         engine.lost?.catch((error: Error) => own.warnings([error.message]));
       }
       const engine = new ReplicatedEngine(engines, { loadBalanceMethod });
+      const movesPages = (options.disaggregationMode ?? "null") !== "null";
       report.sizes([`${about}; they are chosen by ${loadBalanceMethod ?? "round_robin"}`]);
       const lost = lastLoss(engines);
       return Object.assign(engine, {
-        pageLayout: layoutOf(engines),
+        pageLayout: movesPages ? layoutOf(engines) : undefined,
         freeDevice: () => freeDevices(engines),
         ...(lost && { lost }),
       });

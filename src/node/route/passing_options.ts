@@ -181,7 +181,7 @@ const HEALTH_OPTIONS = {
     kind: "integer",
     min: 1,
     default: 3,
-    help: "failed checks in a row after which a worker is not healthy",
+    help: "failed checks in a row after which a worker is not healthy; times --health-check-timeout-secs also how long it may give no sign of life before its running requests end",
     group: HEALTH,
   },
   healthSuccessThreshold: {
@@ -196,7 +196,7 @@ const HEALTH_OPTIONS = {
     flags: ["--health-check-timeout-secs"],
     ...seconds,
     default: 5,
-    help: "how long a check may take",
+    help: "how long a check may take; times --health-failure-threshold also how long a worker may give no sign of life before its running requests end",
     group: HEALTH,
   },
   healthCheckIntervalSecs: {

@@ -1,5 +1,6 @@
 /** Several replicas that one process starts: what each is told, and what is left where one does not start. */
 import { expect, test } from "vitest";
+import type { SharedLayout } from "../../../src/cache/page_form.ts";
 import { Logger } from "../../../src/node/observe/logger.ts";
 import type { EngineLaunchOptions } from "../../../src/node/options/options.ts";
 import { startReplicas } from "../../../src/node/replicas/start_replicas.ts";
@@ -85,6 +86,22 @@ test("the server goes on until the last replica is lost, and says why each is", 
   losses[0]!(new Error("rank 2 is gone"));
   await until(() => expect(end?.message).toBe("rank 5 is gone"));
   expect(lines.at(-1)).toBe("DP0 Warning: rank 2 is gone\n");
+});
+
+test("pages that differ from replica to replica are refused where they are moved, and nowhere else", async () => {
+  const layouts: object[] = [];
+  const start: StartEngine = async () => {
+    const pageLayout = { pageSize: 2 ** layouts.length } as SharedLayout;
+    layouts.push(pageLayout);
+    return Object.assign(new ScriptedEngine(), { pageLayout });
+  };
+  const startIn = (disaggregationMode: "null" | "prefill" | "decode") =>
+    startReplicas(start, THREE)({ ...options, disaggregationMode }, quiet);
+  const quiet = quietReport({ write: () => {} });
+  expect((await startIn("null")).pageLayout).toBeUndefined();
+  for (const mode of ["prefill", "decode"] as const) {
+    await expect(startIn(mode)).rejects.toThrow("pages of one replica are not as those of another");
+  }
 });
 
 test("where one does not start, the others end and their devices are given back", async () => {
