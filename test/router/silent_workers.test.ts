@@ -107,7 +107,7 @@ test("a worker that does not answer has few questions open", async () => {
   expect(most).toBe(5);
 });
 
-test("the router asks no worker for an answer that nobody reads, as where the other server of a pair has said more", async () => {
+test("the router asks no worker for an answer that it has left, as where the other server of a pair has said more", async () => {
   const told = { "x-wisp-failed-side": "prefill" };
   const decode = await failingServer((response, { url }) => {
     if (url === "/liveness") response.end();
