@@ -218,19 +218,30 @@ test("an aborted request ends at its node with what there is of it, and the page
     ...{ prompt: "Now", sampling: { maxNewTokens: 1900, ignoreEos: true }, signal: own.signal },
   });
   expect((await chunks.next()).done).toBe(false);
-  for (const abort of [{ rid: "mine" }, { abort_all: true }]) {
-    const body = { text: "On and on", rid: "mine", sampling_params: endless, stream: true };
+  const mine = { text: "On and on", rid: "mine", sampling_params: endless, stream: true };
+  const aborted = /"finish_reason":\{"type":"abort".*data: \[DONE\]\n\n$/s;
+  const response = { input: "Tell me", max_output_tokens: 1900, temperature: 0, stream: true };
+  // The page has drawn it.
+  const named = (text: string) => ({ rid: /"id":"(resp_[0-9a-f]{32})"/.exec(text)![1] });
+  const cases: readonly (readonly [string, object, (text: string) => object, RegExp])[] = [
+    ["/generate", mine, () => ({ rid: "mine" }), aborted],
+    ["/generate", mine, () => ({ abort_all: true }), aborted],
+    ["/v1/responses", { ...response, store: false }, named, /event: response\.incomplete/],
+  ];
+  for (const [path, body, abortOf, end] of cases) {
     const servers = asked();
-    const answer = await postTo(router.url, "/generate", body, OPT_IN);
+    const answer = await postTo(router.url, path, body, OPT_IN);
     let text = "";
     let isAborted = false;
     for await (const bytes of answer.body!.pipeThrough(new TextDecoderStream())) {
       text += bytes;
       if (isAborted) continue;
       isAborted = true;
-      expect((await postTo(router.url, "/abort_request", abort)).status).toBe(200);
+      expect((await postTo(router.url, "/abort_request", abortOf(text))).status).toBe(200);
     }
-    expect(text).toMatch(/"finish_reason":\{"type":"abort".*data: \[DONE\]\n\n$/s);
+    expect(text).toMatch(end);
+    // Of 1900.
+    expect(text.match(/^data: /gm)!.length).toBeLessThan(1000);
     expect(asked()).toBe(servers);
   }
   expect((await chunks.next()).done).toBe(false);
