@@ -79,9 +79,10 @@ describe("a request of a pair", () => {
   test("is tried with another prefill server, which alone is blamed, where one is not there", async () => {
     let asked = 0;
     const prefill = await failingServer(PREFILLED);
-    // It would wait for the pages of the one that is not there.
+    // It waits for the pages of the one that is not there, unless it is left before it has heard of that.
     const decode = await failingServer((response, request) => {
       if (!isClients(request) || ++asked > 1) ANSWERED(response, request);
+      else setTimeout(() => ANSWERED(response, request), 3_000);
     });
     const dead = await failingServer(PREFILLED);
     const router = await pairOf([dead.url, prefill.url], [decode.url]);
