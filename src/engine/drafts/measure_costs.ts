@@ -114,11 +114,22 @@ function ascending(points: readonly MeasuredStep[]): MeasuredStep[] {
   return points.filter(({ rows }, i) => i === 0 || rows > points[i - 1]!.rows);
 }
 
-function sizesOf({ options, memoryBudget }: MeasuredModel): readonly number[] {
-  const { maxGeneratedRows, maxDrafts } = options;
-  // The rows of a sequence are in the first pages.
-  const fits = memoryBudget.cacheTokens > 2 * (1 + maxDrafts);
-  return SIZES.filter((rows) => rows === 1 || (fits && rows <= maxGeneratedRows));
+function sizesOf(model: MeasuredModel): readonly number[] {
+  const { maxGeneratedRows, maxDrafts } = model.options;
+  const most = Math.min(maxGeneratedRows, mostSequences(model) * (1 + maxDrafts));
+  return SIZES.filter((rows) => rows === 1 || rows <= most);
+}
+
+/** Pages that the rows and drafts of a sequence take. */
+function pagesOfOne({ options: { maxDrafts, pageSize } }: MeasuredModel): number {
+  return Math.ceil((2 * (1 + maxDrafts)) / pageSize);
+}
+
+/** As many as the cache holds, each in pages of its own. */
+function mostSequences(model: MeasuredModel): number {
+  const { options, memoryBudget } = model;
+  const room = Math.floor(memoryBudget.cacheTokens / (pagesOfOne(model) * options.pageSize));
+  return Math.min(options.maxRunningRequests, room);
 }
 
 /** What a step of one size takes, by its kind, in milliseconds. */
@@ -188,18 +199,18 @@ async function timeOf(model: MeasuredModel, rows: number, kind: Kind): Promise<n
   return (performance.now() - started) / together;
 }
 
-/** Sequences that have so many rows together, each about as many, all in the same pages. */
-function sequencesOf({ options }: MeasuredModel, rows: number): BatchSequence[] {
-  const { maxRunningRequests, pageSize, maxDrafts } = options;
-  const count = Math.min(rows, maxRunningRequests);
-  const pageTable = Array.from(
-    { length: Math.ceil((2 * (1 + maxDrafts)) / pageSize) },
-    (_, page) => page,
-  );
+/**
+ * Sequences that have so many rows together, each about as many. Each has pages of its own: of rows that
+ * were written to one place any could be there, and ranks that read another one each would part.
+ */
+function sequencesOf(model: MeasuredModel, rows: number): BatchSequence[] {
+  const count = Math.max(1, Math.min(rows, mostSequences(model)));
+  const pages = pagesOfOne(model);
   let queryStart = 0;
   return Array.from({ length: count }, (_, i) => {
     const queryLength = Math.floor(((i + 1) * rows) / count) - Math.floor((i * rows) / count);
     const phase = queryLength > 1 ? "verify" : "decode";
+    const pageTable = Array.from({ length: pages }, (_, page) => i * pages + page);
     const sequence = { phase, queryStart, queryLength, position: 0, pageTable } as const;
     queryStart += queryLength;
     return sequence;
