@@ -66,7 +66,9 @@ interface Answer {
 }
 
 async function bitsOf(response: Promise<Response>) {
-  const { output_ids, meta_info } = (await (await response).json()) as Answer;
+  const answer = await (await response).text();
+  expect((await response).status, answer).toBe(200);
+  const { output_ids, meta_info } = JSON.parse(answer) as Answer;
   return { output_ids, logprobs: meta_info.output_token_logprobs };
 }
 
