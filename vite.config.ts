@@ -29,6 +29,11 @@ const gpuTests = ["test/**/*.gpu.test.ts"];
 
 /** What needs the installed package. */
 const shippedTests = "test/shipped/**/*.test.ts";
+/**
+ * Networks of this machine that come and go: UCX of other tests would choose them as it starts, and
+ * lose them. So nothing runs beside.
+ */
+const podTests = "test/shipped/pods/reference_pods.test.ts";
 /** Tests over sockets and of commands, which import nothing of a server but what the package exports. */
 const ofBuiltFiles = [
   "test/api/service/disaggregated_options.test.ts",
@@ -261,6 +266,14 @@ function driverProjects() {
   ];
 }
 
+/** @param groupOrder Those of a lower one are through before it begins. */
+function ofTarball(name: string, files: Files, groupOrder: number) {
+  const globalSetup = [...shared.globalSetup, "test/shipped/support/tarball.ts"];
+  const plugins = [builtFiles(root)];
+  const test = { ...shared, ...files, name, globalSetup, sequence: { groupOrder } };
+  return { extends: true as const, plugins, test };
+}
+
 export default defineConfig({
   ...packageBuild(),
   // The examples import this package by its name; tsconfig.json says where that is.
@@ -283,16 +296,8 @@ export default defineConfig({
         },
       },
       { extends: true, test: { ...shared, name: "browsers", include: longTests } },
-      {
-        extends: true,
-        plugins: [builtFiles(root)],
-        test: {
-          ...shared,
-          name: "shipped",
-          include: [shippedTests, ...ofBuiltFiles],
-          globalSetup: [...shared.globalSetup, "test/shipped/support/tarball.ts"],
-        },
-      },
+      ofTarball("shipped", { include: [shippedTests, ...ofBuiltFiles], exclude: [podTests] }, 0),
+      ofTarball("pods", { include: [podTests] }, 3),
       ...driverProjects().map((test) => ({ extends: true as const, test })),
       {
         extends: true,

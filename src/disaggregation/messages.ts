@@ -24,7 +24,7 @@ import { TransferError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import { MAX_CONTROL_BYTES, MAX_ROOM_NAME } from "./limits.ts";
 
-export const PROTOCOL_VERSION = 3;
+export const PROTOCOL_VERSION = 4;
 
 export type DecodeMessage =
   | {

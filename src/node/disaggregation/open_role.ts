@@ -68,7 +68,8 @@ export async function openRole(
   if (layout === undefined) {
     throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
-  const ways = await openWays(setting.options, Math.max(MAX_CONTROL_BYTES, maxFrame(layout)));
+  const maxMessage = Math.max(MAX_CONTROL_BYTES, maxFrame(layout));
+  const ways = await openWays(setting.options, maxMessage, setting.onEvent);
   try {
     return await (mode === "prefill" ? openPrefill : openDecode)(layout, setting, ways);
   } catch (error) {

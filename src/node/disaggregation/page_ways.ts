@@ -23,11 +23,13 @@ const LOOPBACK = "lo";
 
 /**
  * @param maxMessage Bytes.
+ * @param onEvent Told where pages of a connection go another way than was agreed.
  * @throws {UnsupportedError} where UCX is asked for by name and is not here.
  */
 export async function openWays(
   options: DisaggregationOptions,
   maxMessage: number,
+  onEvent: (text: string) => void,
 ): Promise<PageWays> {
   const { disaggregationTransferBackend: backend, disaggregationKey: key } = options;
   const isRequired = backend === "ucx";
@@ -38,6 +40,7 @@ export async function openWays(
   const { disaggregationIbDevice: asked } = options;
   const named = asked === undefined ? "" : ucxDevices(asked).names;
   const devices = key === undefined ? LOOPBACK : named;
+  const onDetour = (problem: string) => onEvent(`Pages go by WebSocket after all: ${problem}`);
   const { UcxLibrary } = await import("../ucx/ucx_library.ts");
   const { UcxChannel } = await import("../ucx/ucx_channel.ts");
   try {
@@ -46,7 +49,7 @@ export async function openWays(
     return {
       maxMessage,
       lines: [`Pages: by UCX ${ucx.version}${over}${isRequired ? "" : ", or by WebSocket"}`],
-      over: (channel) => new UcxChannel(channel, { ucx, isRequired, maxMessage }),
+      over: (channel) => new UcxChannel(channel, { ucx, isRequired, maxMessage, onDetour }),
       close: () => ucx.close(),
     };
   } catch (error) {

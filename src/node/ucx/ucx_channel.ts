@@ -6,6 +6,11 @@
  * tag that is its secret. It asks for its offer once it knows the other end, and until then nothing is
  * received by UCX, whatever is said of it.
  *
+ * UCX chooses among all networks of both machines, of which one may be gone by then or lead nowhere.
+ * So the end that sends proves the way first, by a byte whose arrival the other end tells it; until
+ * then pages go as all other messages do, and for good where it never arrives. Where pages may go no
+ * other way they go by UCX at once.
+ *
  * @module
  */
 import type {
@@ -19,6 +24,9 @@ import { lengthOf, type Tag, type UcxLibrary } from "./ucx_library.ts";
 
 /** Begins what stands for a message that goes by UCX; no message is like it, which are JSON. */
 const NOTE = "#";
+/** The byte that proves the way is sent, and has arrived. */
+const PROBE = "#?";
+const ARRIVED = "#!";
 
 export interface UcxChannelOptions {
   readonly ucx: UcxLibrary;
@@ -28,9 +36,11 @@ export interface UcxChannelOptions {
   readonly maxMessage: number;
   /** Milliseconds in which pages come that others wait behind. Default 30000. */
   readonly arrivalTimeout?: number;
+  /** Told why pages do not go by UCX, though both ends have it. */
+  readonly onDetour?: ((problem: string) => void) | undefined;
 }
 
-/** The first pages come once UCX has connected, which on a busy machine takes seconds. */
+/** UCX connects first, which on a busy machine takes seconds. */
 const ARRIVAL_TIMEOUT = 30_000;
 
 type Bytes = Uint8Array<ArrayBuffer>;
@@ -50,9 +60,14 @@ export class UcxChannel implements Channel {
   readonly #options: UcxChannelOptions;
   /** Of what comes here. */
   readonly #tag = newTag();
+  /** Of the proof that what is sent arrives. */
+  #waiting: NodeJS.Timeout | undefined;
   #events: ChannelEvents | undefined;
   /** Where what is sent goes by UCX. */
   #target: { readonly peer: number; readonly tag: Tag } | undefined;
+  /** Whether what is sent has arrived there before. */
+  #isProven = false;
+  #hasProbe = false;
   #unsentBytes = 0;
   /** What has come behind bytes that are still on their way. */
   readonly #behind: Behind[] = [];
@@ -87,7 +102,7 @@ export class UcxChannel implements Channel {
 
   send(message: ChannelMessage): void {
     if (this.#isOver) return;
-    if (typeof message === "string" || this.#target === undefined) {
+    if (typeof message === "string" || this.#target === undefined || !this.#isProven) {
       this.#inner.send(message);
       return;
     }
@@ -130,11 +145,30 @@ export class UcxChannel implements Channel {
       new Uint8Array(Buffer.from(address, "base64")),
     );
     this.#target = { peer, tag: { low, high } };
-    connected.catch((error: Error) => this.#fail(error.message));
+    this.#isProven = this.#options.isRequired;
+    this.#inner.send(PROBE);
+    const probe = this.#options.ucx.send(peer, { low, high }, [new Uint8Array(1)]);
+    for (const done of [connected, probe]) done.catch((error: Error) => this.#lose(error.message));
+    const { arrivalTimeout = ARRIVAL_TIMEOUT } = this.#options;
+    const problem = `nothing has arrived by UCX within ${arrivalTimeout / 1000} s`;
+    this.#waiting = setTimeout(() => this.#lose(problem), arrivalTimeout);
+  }
+
+  /** UCX does not get through. */
+  #lose(problem: string): void {
+    clearTimeout(this.#waiting);
+    if (this.#isOver || this.#target === undefined) return;
+    if (this.#isProven) {
+      this.#fail(problem);
+      return;
+    }
+    this.#options.ucx.disconnect(this.#target.peer);
+    this.#target = undefined;
+    this.#options.onDetour?.(problem);
   }
 
   #take(message: ChannelMessage): void {
-    if (this.#isOver) return;
+    if (this.#isOver || this.#isOfProof(message)) return;
     const isNote = this.#mayReceive && typeof message === "string" && message.startsWith(NOTE);
     if (!isNote && this.#behind.length === 0) {
       this.#events!.onMessage(message);
@@ -151,6 +185,22 @@ export class UcxChannel implements Channel {
     this.#behindBytes += length + MESSAGE_BYTES;
     this.#behind.push({ message: isNote ? this.#receive(length) : message, length });
     if (this.#behind.length === 1) void this.#deliver();
+  }
+
+  /** Whether a message is about the byte that proves the way. */
+  #isOfProof(message: ChannelMessage): boolean {
+    if (message === ARRIVED && this.#waiting !== undefined) {
+      clearTimeout(this.#waiting);
+      this.#isProven = this.#target !== undefined;
+      return true;
+    }
+    if (message !== PROBE || !this.#mayReceive || this.#hasProbe) return false;
+    this.#hasProbe = true;
+    this.#receive(1).then(
+      () => this.#inner.send(ARRIVED),
+      () => {},
+    );
+    return true;
   }
 
   /** @returns Undefined where no such message may come. */
@@ -213,6 +263,7 @@ export class UcxChannel implements Channel {
   #leave(): void {
     this.#isOver = true;
     this.#behind.length = 0;
+    clearTimeout(this.#waiting);
     const { ucx } = this.#options;
     ucx.forget(this.#tag);
     if (this.#target !== undefined) ucx.disconnect(this.#target.peer);

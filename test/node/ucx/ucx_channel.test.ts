@@ -1,4 +1,5 @@
 /** Pages that go by UCX, between messages that go another way. */
+import { spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ChannelMessage } from "../../../src/disaggregation/channel.ts";
 import { UnsupportedError } from "../../../src/errors.ts";
@@ -23,7 +24,16 @@ afterAll(() => ucx?.close());
 /** Two ends, of which the first sends pages to the second. */
 function pairOf({ isRequired = false, maxMessage = MOST, arrivalTimeout = 60_000 } = {}) {
   const [one, other] = channelPair();
-  const options = { ucx, isRequired, maxMessage, arrivalTimeout };
+  /** What goes as all messages do. */
+  const said: ChannelMessage[] = [];
+  const send = one.send.bind(one);
+  one.send = (message) => {
+    said.push(message);
+    send(message);
+  };
+  const detours: string[] = [];
+  const onDetour = (problem: string) => detours.push(problem);
+  const options = { ucx, isRequired, maxMessage, arrivalTimeout, onDetour };
   const ends = [one, other].map((inner) => new UcxChannel(inner, options));
   const [from, to] = ends as [UcxChannel, UcxChannel];
   const heard: ChannelMessage[] = [];
@@ -37,7 +47,7 @@ function pairOf({ isRequired = false, maxMessage = MOST, arrivalTimeout = 60_000
     onClose: (why) => closed.push(why),
   });
   from.listen({ onMessage: () => {}, onClose: (why) => closed.push(why) });
-  return { from, to, heard, closed, signs };
+  return { from, to, heard, closed, signs, said, detours };
 }
 
 function bytesOf(length: number, seed: number): Uint8Array<ArrayBuffer> {
@@ -46,7 +56,7 @@ function bytesOf(length: number, seed: number): Uint8Array<ArrayBuffer> {
 
 describe.skipIf(lack !== undefined)("pages over UCX", () => {
   test("come whole and in order, small and large, between texts", async () => {
-    const { from, to, heard } = pairOf();
+    const { from, to, heard } = pairOf({ isRequired: true });
     from.way.take(to.way.offer);
     const sent: ChannelMessage[] = [];
     for (const [i, length] of [1, 16, 8000, 2 ** 20, 3, 4 * 2 ** 20 + 5, 70_000].entries()) {
@@ -73,8 +83,62 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
     await until(() => expect(heard).toEqual([bytesOf(9, 1), "{}"]));
   });
 
+  test("go by it once something has arrived, in order with those that went before", async () => {
+    const { from, to, heard, closed, said, detours } = pairOf();
+    from.way.take(to.way.offer);
+    let sent = 0;
+    const sendOne = () => {
+      sent += 1;
+      from.send(bytesOf(500, sent));
+    };
+    sendOne();
+    expect(said).toEqual(["#?", bytesOf(500, 1)]);
+    await until(() => {
+      sendOne();
+      expect(said.at(-1)).toBe("#500");
+    });
+    sendOne();
+    await until(() => expect(heard).toHaveLength(sent));
+    for (const [i, message] of heard.entries()) expect(message).toEqual(bytesOf(500, i + 1));
+    expect([closed, detours]).toEqual([[], []]);
+    from.close("done");
+  });
+
+  test("go as other messages do where UCX does not get through, unless they may not", async () => {
+    const program = ["packaging/run_module.mjs", "test/support/ucx_address.ts"];
+    const { stdout, stderr } = spawnSync(process.execPath, program, { encoding: "utf8" });
+    // Of a process that has ended.
+    const address = /^address (\S+)$/m.exec(stdout)?.[1];
+    expect(address, stderr).toBeDefined();
+    const offerOf = (to: UcxChannel) => JSON.stringify({ ...JSON.parse(to.way.offer), address });
+    const { from, to, heard, closed, said, detours } = pairOf();
+    from.way.take(offerOf(to));
+    await until(() => expect(detours).toEqual([expect.stringMatching(/^.*UCX cannot /)]));
+    from.send(bytesOf(500, 1));
+    from.send("{}");
+    await until(() => expect(heard).toEqual([bytesOf(500, 1), "{}"]));
+    expect([closed, said]).toEqual([[], ["#?", bytesOf(500, 1), "{}"]]);
+    from.close("done");
+    const strict = pairOf({ isRequired: true });
+    strict.from.way.take(offerOf(strict.to));
+    await until(() => expect(strict.closed).toHaveLength(2));
+    expect([strict.closed[0], strict.detours]).toEqual([expect.stringMatching(/UCX cannot /), []]);
+  });
+
+  test("do not wait for an end that never says that something has arrived", async () => {
+    const { from, to, said, detours, closed } = pairOf({ arrivalTimeout: 30 });
+    // By a tag that nothing is received for.
+    from.way.take(JSON.stringify({ ...JSON.parse(to.way.offer), low: 1 }));
+    await until(() => expect(detours).toEqual(["nothing has arrived by UCX within 0.03 s"]));
+    from.send(bytesOf(5, 1));
+    expect(said.at(-1)).toEqual(bytesOf(5, 1));
+    // A way is proved once.
+    from.send("#?");
+    await until(() => expect(closed).toEqual(Array(2).fill("it sends a message of ? bytes")));
+  });
+
   test("go to the end that they are for", async () => {
-    const pairs = [pairOf(), pairOf(), pairOf()];
+    const pairs = [1, 2, 3].map(() => pairOf({ isRequired: true }));
     for (const { from, to } of pairs) from.way.take(to.way.offer);
     for (let round = 0; round < 20; round++) {
       for (const [i, { from }] of pairs.entries()) from.send(bytesOf(5000 * (i + 1), round));
