@@ -11,8 +11,9 @@ import {
 import { ledAttentionGroups } from "../../src/engine/groups/led_groups.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
-import { GroupError } from "../../src/errors.ts";
+import { GroupError, SpoiledError } from "../../src/errors.ts";
 import type { GenerationEngine, GenerationRequest } from "../../src/generation.ts";
+import { ExpertMover } from "../../src/layers/moe/expert_mover.ts";
 import { deviceFactory } from "../../src/node/device/device.ts";
 import { localGroup } from "../../src/parallel/local.ts";
 import { ReplicatedEngine } from "../../src/parallel/replicas/replicated_engine.ts";
@@ -224,6 +225,34 @@ test.skipIf(smallestCaseOnly)(
     }
   },
 );
+
+test("a device may be lost while experts move, and steps wait behind the move", async () => {
+  const want = await wantedStory();
+  const devices: GPUDevice[][] = [[], []];
+  const open = deviceFactory();
+  let spoiled = 0;
+  const { move } = ExpertMover.prototype;
+  vi.spyOn(ExpertMover.prototype, "move").mockImplementation(async function (
+    this: ExpertMover,
+    ...given
+  ) {
+    if (spoiled === TWO.ranks) return move.apply(this, given);
+    // As both ranks hear of it.
+    spoiled += 1;
+    devices[1]!.at(-1)!.destroy();
+    throw new SpoiledError("rank 1 has no part of it");
+  });
+  const { engine } = await openLed(TWO, { recoveryWaits: [0], experts: MOVING }, (rank) => ({
+    device: async () => {
+      devices[rank]!.push(await open());
+      return devices[rank]!.at(-1)!;
+    },
+  }));
+  const both = await Promise.all([0, 1].map((group) => complete(engine, asked(group))));
+  expect(both.map(({ text }) => text)).toEqual([want, want]);
+  expect(spoiled).toBe(TWO.ranks);
+  expect(engine.status().replicas!.map((one) => one.recoveries)).toEqual([1, 1]);
+});
 
 test("a request that is aborted leaves the other group's as it is", async () => {
   const want = await wantedStory();

@@ -49,7 +49,11 @@ export function ledAttentionGroups(link: RankLink, groups: number): LedAttention
   return {
     options: { communicator: link.communicator },
     loading,
-    end: () => group.inTurn(() => group.send({ type: "end" })),
+    end: () => {
+      // Nobody waits any more for what a last step has drawn.
+      newest?.leave();
+      return group.inTurn(() => group.send({ type: "end" }));
+    },
   };
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { KvCache } from "../../cache/kv_cache.ts";
-import { KernelError } from "../../errors.ts";
+import { KernelError, SpoiledError } from "../../errors.ts";
 import type { DeviceMemory } from "../../gpu/memory.ts";
 import { Plan, type Recording } from "../../gpu/plan.ts";
 import { Readback } from "../../gpu/readback.ts";
@@ -78,7 +78,7 @@ export class ModelRunner implements StepRunner {
   readonly #drafts: StepDrafts | undefined;
   readonly #model: Model;
   /** Why no step can be computed any more. */
-  #broken: KernelError | undefined;
+  #broken: KernelError | SpoiledError | undefined;
   /** Absent in models without experts. */
   readonly #experts: ExpertCounter | undefined;
   readonly #readback: Readback;
@@ -155,12 +155,13 @@ export class ModelRunner implements StepRunner {
     try {
       await this.#model.moveExperts?.(this.recorder.device, layer, after);
     } catch (error) {
-      // Slots hold what no table says.
-      this.#broken = new KernelError(
-        "experts",
-        `they could not be moved: ${(error as Error).message}`,
-      );
-      this.#communicator.abort(this.#broken.message);
+      // Slots hold what no table says. Where a device is lost, ranks replace theirs and go on.
+      if (error instanceof SpoiledError) this.#broken = error;
+      else {
+        const problem = `they could not be moved: ${(error as Error).message}`;
+        this.#broken = new KernelError("experts", problem);
+        this.#communicator.abort(this.#broken.message);
+      }
       throw error;
     }
   }
