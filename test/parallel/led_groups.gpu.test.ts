@@ -1,4 +1,5 @@
 /** Attention groups whose ranks are led by orders, as those of other processes are, answer what one rank does. */
+import { setTimeout } from "node:timers/promises";
 import { deserialize, serialize } from "node:v8";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { RebalanceEvent } from "../../src/engine/experts/expert_balancer.ts";
@@ -10,6 +11,8 @@ import {
 } from "../../src/engine/groups/attention_groups.ts";
 import { ledAttentionGroups } from "../../src/engine/groups/led_groups.ts";
 import { loadFollower } from "../../src/engine/ranks/follow_steps.ts";
+import { OrderChannel } from "../../src/engine/ranks/order_channel.ts";
+import type { RankOrder } from "../../src/engine/ranks/rank_orders.ts";
 import { ModelRunner } from "../../src/engine/step/model_runner.ts";
 import { GroupError, SpoiledError } from "../../src/errors.ts";
 import type { GenerationEngine, GenerationRequest } from "../../src/generation.ts";
@@ -68,7 +71,7 @@ async function openLed(
     await led.end().catch(() => {});
     await done;
   };
-  return { engine, engines, done };
+  return { engine, engines, end: () => led.end(), done };
 }
 
 const tokens = (seed: number, length: number) =>
@@ -315,6 +318,29 @@ test("a rank whose step fails ends all groups, and every request hears why", asy
   const [ended] = await done;
   expect(ended).toMatchObject({ status: "rejected", reason: { message: "a row that fails" } });
   expect(engine.status().healthy).toBe(false);
+});
+
+test("nothing is ordered behind the end, though nobody waits for the results of a last step", async () => {
+  const { engine, end, done } = await openLed(TWO);
+  closeLast = undefined;
+  const orders: string[] = [];
+  const { send } = OrderChannel.prototype;
+  vi.spyOn(OrderChannel.prototype, "send").mockImplementation(async function (
+    this: OrderChannel,
+    order: RankOrder,
+  ) {
+    // Steps of the first group alone, which knows its tokens by itself, run ahead of their results.
+    if (order.type === "results") await setTimeout(100);
+    orders.push(order.type);
+    return send.call(this, order);
+  });
+  const sampling = { maxNewTokens: 4, ignoreEos: true };
+  await complete(engine, asked(0, { sampling }));
+  await engine.close();
+  await end();
+  await setTimeout(300);
+  expect(orders.at(-1)).toBe("end");
+  expect(await done).toEqual([{ status: "fulfilled", value: undefined }]);
 });
 
 test("a profile of the first group has the launches of all ranks", async () => {
