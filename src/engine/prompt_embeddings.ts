@@ -17,7 +17,7 @@ import type { PatchGrid } from "../images/patches.ts";
 import type { RopePlaces } from "../layers/batch.ts";
 import { turns } from "../turns.ts";
 import type { ImageFeatures } from "./images/feature_cache.ts";
-import { ImagePlaces, ImageWalk } from "./images/image_positions.ts";
+import { ImageWalk, placeImages } from "./images/image_positions.ts";
 
 /** A prompt with images as every process knows it that has the same model. */
 export interface LastingPrompt {
@@ -131,7 +131,7 @@ export class PromptEmbeddings {
     if (next !== named.length) {
       throw new Error(`Cannot place rows of images: ${next} places are for ${named.length}`);
     }
-    const places = grids.length > 0 ? new ImagePlaces(images.starts, grids) : undefined;
+    const places = grids.length > 0 ? placeImages(images.starts, grids) : undefined;
     const lasting = { tokens, contents };
     return new PromptEmbeddings(placed, ids, { places, imageTokens: next, lasting });
   }

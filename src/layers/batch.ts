@@ -25,11 +25,19 @@ export interface DraftTree {
   readonly parents: readonly number[];
 }
 
-/** Where rows stand, of a sequence whose positions have parts: images lie in rows and columns. */
-export interface RopePlaces {
-  /** Writes the frame, the row and the column of a position. */
-  write(position: number, into: Uint32Array): void;
+/** An image of a sequence whose positions have parts: its rows lie in rows and columns. */
+export interface PlacedImage {
+  /** Number of its first row, and behind its last one. */
+  readonly start: number;
+  readonly end: number;
+  readonly columns: number;
+  /** Where its first row stands, and by how much what is behind it stands apart from its number. */
+  readonly place: number;
+  readonly delta: number;
 }
+
+/** Where rows stand, of such a sequence: its images in their order. */
+export type RopePlaces = readonly PlacedImage[];
 
 export interface BatchSequence {
   readonly phase: Phase;

@@ -42,52 +42,14 @@ export class ImageWalk {
   }
 }
 
-interface PlacedGrid extends PatchGrid {
-  /** Number of its first row, and behind its last one. */
-  readonly start: number;
-  readonly end: number;
-  /** Where its first row stands, and by how much what is behind it stands apart from its number. */
-  readonly place: number;
-  readonly delta: number;
-}
-
-export class ImagePlaces implements RopePlaces {
-  readonly #images: readonly PlacedGrid[];
-
-  /** @param starts Numbers of the images' first rows, ascending. */
-  constructor(starts: readonly number[], grids: readonly PatchGrid[]) {
-    let delta = 0;
-    this.#images = starts.map((start, i) => {
-      const { rows, columns } = grids[i]!;
-      const place = start + delta;
-      const end = start + rows * columns;
-      delta = place + Math.max(rows, columns) - end;
-      return { rows, columns, start, end, place, delta };
-    });
-  }
-
-  write(position: number, into: Uint32Array): void {
-    const image = this.#imageAt(position);
-    if (image === undefined || position >= image.end) {
-      into.fill(position + (image?.delta ?? 0));
-      return;
-    }
-    const row = position - image.start;
-    into[0] = image.place;
-    into[1] = image.place + Math.floor(row / image.columns);
-    into[2] = image.place + (row % image.columns);
-  }
-
-  /** The last image that begins there or in front of it. */
-  #imageAt(position: number): PlacedGrid | undefined {
-    const images = this.#images;
-    let low = 0;
-    let high = images.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (images[middle]!.start <= position) low = middle + 1;
-      else high = middle;
-    }
-    return images[low - 1];
-  }
+/** @param starts Numbers of the images' first rows, ascending. */
+export function placeImages(starts: readonly number[], grids: readonly PatchGrid[]): RopePlaces {
+  let delta = 0;
+  return starts.map((start, i) => {
+    const { rows, columns } = grids[i]!;
+    const place = start + delta;
+    const end = start + rows * columns;
+    delta = place + Math.max(rows, columns) - end;
+    return { start, end, columns, place, delta };
+  });
 }

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { RopePlaces } from "../batch.ts";
+import type { PlacedImage, RopePlaces } from "../batch.ts";
 import { inverseFrequencies } from "./rope_scaling.ts";
 
 export interface PartedRopeShape {
@@ -38,7 +38,7 @@ export class PartedRope {
   fill(row: number, position: number, places: RopePlaces | undefined): void {
     const place = this.#place;
     if (places === undefined) place.fill(position);
-    else places.write(position, place);
+    else writePlace(places, position, place);
     const start = row * this.dim;
     for (let pair = 0; pair < this.#partOf.length; pair++) {
       // As in the table of positions that are numbers.
@@ -47,4 +47,29 @@ export class PartedRope {
       this.turns[start + 2 * pair + 1] = Math.sin(angle);
     }
   }
+}
+
+/** Writes the frame, the row and the column of a position. */
+export function writePlace(places: RopePlaces, position: number, into: Uint32Array): void {
+  const image = imageAt(places, position);
+  if (image === undefined || position >= image.end) {
+    into.fill(position + (image?.delta ?? 0));
+    return;
+  }
+  const row = position - image.start;
+  into[0] = image.place;
+  into[1] = image.place + Math.floor(row / image.columns);
+  into[2] = image.place + (row % image.columns);
+}
+
+/** The last image that begins there or in front of it. */
+function imageAt(images: RopePlaces, position: number): PlacedImage | undefined {
+  let low = 0;
+  let high = images.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (images[middle]!.start <= position) low = middle + 1;
+    else high = middle;
+  }
+  return images[low - 1];
 }

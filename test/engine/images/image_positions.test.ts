@@ -1,7 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { ContentIds } from "../../../src/cache/content_id.ts";
-import { ImagePlaces, ImageWalk } from "../../../src/engine/images/image_positions.ts";
+import { ImageWalk, placeImages } from "../../../src/engine/images/image_positions.ts";
 import { PromptEmbeddings } from "../../../src/engine/prompt_embeddings.ts";
+import { writePlace } from "../../../src/layers/attention/parted_rope.ts";
+import type { RopePlaces } from "../../../src/layers/batch.ts";
 import { hasSharedData, sharedJson, skipNote } from "../../text/shared_data.ts";
 
 interface Case {
@@ -17,10 +19,10 @@ const cases = hasSharedData
   ? sharedJson<{ cases: readonly Case[] }>("vision/golden/mini-qwen2.5-vl.w.json").cases
   : [];
 
-const placesOf = (places: ImagePlaces, count: number) => {
+const placesOf = (places: RopePlaces, count: number) => {
   const all = Array.from({ length: count }, (_, position) => {
     const into = new Uint32Array(3);
-    places.write(position, into);
+    writePlace(places, position, into);
     return Array.from(into);
   });
   return [0, 1, 2].map((part) => all.map((place) => place[part]));
@@ -32,14 +34,13 @@ describe.skipIf(!hasSharedData)(`positions of prompts with images${skipNote}`, (
       rows: rows / 2,
       columns: columns / 2,
     }));
-    const places = new ImagePlaces(
-      one.image_runs.map(([start]) => start),
-      grids,
-    );
+    const starts = one.image_runs.map(([start]) => start);
+    // As ranks are told of them.
+    const places = structuredClone(placeImages(starts, grids));
     const { length } = one.input_ids;
     expect(placesOf(places, length)).toEqual(one.position_ids);
     const behind = new Uint32Array(3);
-    places.write(length + 7, behind);
+    writePlace(places, length + 7, behind);
     expect(Array.from(behind)).toEqual(new Array(3).fill(length + 7 + one.rope_delta));
   });
 });
