@@ -320,7 +320,7 @@ test("a rank whose step fails ends all groups, and every request hears why", asy
   expect(engine.status().healthy).toBe(false);
 });
 
-test("nothing is ordered behind the end, though nobody waits for the results of a last step", async () => {
+test("nothing is ordered behind the end, though no engine waits for the results of a last step", async () => {
   const { engine, end, done } = await openLed(TWO);
   closeLast = undefined;
   const orders: string[] = [];

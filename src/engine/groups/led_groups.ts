@@ -50,7 +50,7 @@ export function ledAttentionGroups(link: RankLink, groups: number): LedAttention
     options: { communicator: link.communicator },
     loading,
     end: () => {
-      // Nobody waits any more for what a last step has drawn.
+      // No engine waits any more for what a last step has drawn.
       newest?.leave();
       return group.inTurn(() => group.send({ type: "end" }));
     },
