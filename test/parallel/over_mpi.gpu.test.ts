@@ -329,7 +329,11 @@ test.skipIf(isLeftOut || SHARED_MODELS === undefined || !fullTest)(
   async () => {
     const model = join(SHARED_MODELS!, "mini-qwen3-moe");
     const options = { ...BASE, quantization: "int4" } as const;
-    const given = { model, options, rounds: [requests().slice(0, 3)] };
+    // Its vocabulary is smaller.
+    const asked = requests()
+      .slice(0, 3)
+      .map((one) => ({ ...one, tokens: one.tokens!.map((token) => token % 256) }));
+    const given = { model, options, rounds: [asked] };
     const one = await inThisProcess(given);
     const plain = await inThisProcess({ ...given, options: BASE });
     expect(one.answers).not.toEqual(plain.answers);
