@@ -20,6 +20,7 @@ export interface EnclosureBytes {
 
 /** Nodes that are looked at to see that there is no way out. */
 const MOST_NODES = 400;
+const NONE = -1;
 
 export class Enclosure {
   readonly #configurations: Configurations;
@@ -76,16 +77,21 @@ export class Enclosure {
     const before = known.get(start);
     if (before !== undefined) return before;
     const reached = new Set([start]);
-    let isFound = false;
+    /** In the order of `reached`: each node, and the index of the one that led to it. */
+    const nodes: number[] = [];
+    const from = [NONE];
     for (const node of reached) {
       const other = known.get(node);
+      const index = nodes.push(node) - 1;
       if (other === false) continue;
-      isFound = other === true || reached.size > MOST_NODES || look(node, reached);
-      if (isFound) break;
+      if (other === true || reached.size > MOST_NODES || look(node, reached)) {
+        for (let at = index; at !== NONE; at = from[at]!) known.set(nodes[at]!, true);
+        return true;
+      }
+      while (from.length < reached.size) from.push(index);
     }
-    if (isFound) known.set(start, true);
-    else for (const node of reached) known.set(node, false);
-    return isFound;
+    for (const node of reached) known.set(node, false);
+    return false;
   }
 
   /** Adds what a node leads to in its rule, round or list, and says whether that may end there. */
