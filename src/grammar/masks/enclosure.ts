@@ -8,7 +8,6 @@
  */
 import type { Configuration, Configurations } from "../automaton/configurations.ts";
 import type { Frame, Thread } from "../automaton/frames.ts";
-import type { NodeView } from "../automaton/node_views.ts";
 import { TAKES_CONTROLS } from "../automaton/plain_text.ts";
 
 export interface EnclosureBytes {
@@ -19,7 +18,7 @@ export interface EnclosureBytes {
 }
 
 /** Nodes that are looked at to see that there is no way out. */
-const MOST_NODES = 400;
+const MOST_NODES = 1500;
 const NONE = -1;
 
 export class Enclosure {
@@ -31,6 +30,8 @@ export class Enclosure {
   readonly #leaving = new Map<number, boolean>();
   /** By node, whether a way out may come before that. */
   readonly #meeting = new Map<number, boolean>();
+  /** Of the node that is looked at. */
+  readonly #edges: number[] = [];
 
   constructor(configurations: Configurations, bytes: EnclosureBytes) {
     this.#configurations = configurations;
@@ -102,7 +103,8 @@ export class Enclosure {
       return false;
     }
     const view = this.#configurations.view(node);
-    this.#addTargets(view, reached);
+    this.#addTargets(view.edges, reached);
+    for (const target of view.silent) reached.add(target);
     for (const { start, back, isLast } of view.calls) reached.add(isLast ? start : back);
     for (const index of view.repeats) reached.add(repeats[index]!.exit);
     let isEnd = view.returns;
@@ -121,15 +123,22 @@ export class Enclosure {
       reached.add(plain.exits[node]! >>> 2);
       return this.#endsByControls && (plain.exits[node]! & TAKES_CONTROLS) !== 0;
     }
-    const view = this.#configurations.view(node);
+    const { nodes } = this.#configurations.automaton;
+    this.#edges.length = 0;
+    nodes.addEdges(node, this.#edges);
     const { ends } = this.#bytes;
-    for (let i = 0; i < view.edges.length; i += 2) {
-      if (ends(view.edges[i]! >>> 8, view.edges[i]! & 0xff)) return true;
+    for (let i = 0; i < this.#edges.length; i += 2) {
+      if (ends(this.#edges[i]! >>> 8, this.#edges[i]! & 0xff)) return true;
     }
-    this.#addTargets(view, reached);
-    for (const { start, back } of view.calls) reached.add(start).add(back);
-    for (const index of view.repeats) reached.add(repeats[index]!.body).add(repeats[index]!.exit);
-    for (const role of view.roles) {
+    this.#addTargets(this.#edges, reached);
+    if (nodes.isPlain(node)) return false;
+    const besides = nodes.besidesEdges(node);
+    for (const target of besides.silent) reached.add(target);
+    for (const { start, back } of besides.calls) reached.add(start).add(back);
+    for (const index of besides.repeats) {
+      reached.add(repeats[index]!.body).add(repeats[index]!.exit);
+    }
+    for (const role of besides.roles) {
       if (role.kind === "character begins") reached.add(role.target);
       if (role.kind !== "list begins") continue;
       const { parts, separator, exit } = lists[role.list]!;
@@ -139,11 +148,10 @@ export class Enclosure {
     return false;
   }
 
-  #addTargets({ edges, silent }: NodeView, reached: Set<number>): void {
+  #addTargets(edges: ArrayLike<number>, reached: Set<number>): void {
     const { passes } = this.#bytes;
     for (let i = 0; i < edges.length; i += 2) {
       if (passes(edges[i]! >>> 8, edges[i]! & 0xff)) reached.add(edges[i + 1]!);
     }
-    for (const target of silent) reached.add(target);
   }
 }
