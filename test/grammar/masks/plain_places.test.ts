@@ -59,6 +59,13 @@ describe("PlainPlaces", () => {
     }
   });
 
+  test("knows that a string of a format with hundreds of places is left by a quote alone", () => {
+    const uri = schema({ type: "string", format: "uri" });
+    for (const text of ['"https:', '"https://a']) {
+      expect(known(uri, text).isEnclosed, text).toBe(true);
+    }
+  });
+
   test("counts what bounds leave", () => {
     const bounded = schema({ type: "string", maxLength: 9 });
     expect(known(bounded, '"').length).toBe(9);
