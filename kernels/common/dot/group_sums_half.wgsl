@@ -14,6 +14,10 @@ const RUN_PIECES = RUN_COLUMNS / PIECE_COLUMNS;
 
 const_assert SCALE_COLUMNS % RUN_COLUMNS == 0u;
 
+alias Chains = array<array<vec4f, 4>, TOKENS>;
+// Four sums in f16, as words: compilers keep a register for each half of what loops go on with.
+alias Products = array<array<vec2u, 4>, TOKENS>;
+
 fn group_sums(
   group: u32,
   first_granule: vec4u,
@@ -21,56 +25,18 @@ fn group_sums(
   x_first: XRows,
   invocation: u32,
 ) -> Sums {
-  var chains = array<array<vec4f, 4>, TOKENS>();
+  var chains = Chains();
   let used = (params.columns + PIECE_COLUMNS - 1u) / PIECE_COLUMNS;
-  let end = min((group + 1u) * GROUP_PIECES, used);
-  for (var run = group * GROUP_PIECES; run < end; run += RUN_PIECES) {
-    var products = array<array<vec4<f16>, 4>, TOKENS>();
-    for (var piece = run; piece < min(run + RUN_PIECES, end); piece++) {
-      let at = piece_at(first_granule, piece);
-      let first = piece * PIECE_VECTORS;
-      if TOKENS <= 2u {
-        // A weight row is decoded once the one before it is through: registers hold one of them.
-        var xs = array<array<vec4<f16>, PIECE_VECTORS>, TOKENS>();
-        for (var t = 0u; t < TOKENS; t++) {
-          for (var v = 0u; v < PIECE_VECTORS; v++) {
-            xs[t][v] = vec4<f16>(masked(x_vector(x_first[t] + first + v), first + v));
-          }
-        }
-        for (var row = 0u; row < 4u; row++) {
-          let w = decode(weights[at[row]], words[row]);
-          for (var v = 0u; v < PIECE_VECTORS; v++) {
-            let half = vec4<f16>(f32(WEIGHT_UP) * w[v]);
-            for (var t = 0u; t < TOKENS; t++) {
-              products[t][row] = fma(half, xs[t][v], products[t][row]);
-            }
-          }
-        }
-        continue;
-      }
-      let w0 = decode(weights[at.x], words.x);
-      let w1 = decode(weights[at.y], words.y);
-      let w2 = decode(weights[at.z], words.z);
-      let w3 = decode(weights[at.w], words.w);
-      for (var v = 0u; v < PIECE_VECTORS; v++) {
-        let h0 = vec4<f16>(f32(WEIGHT_UP) * w0[v]);
-        let h1 = vec4<f16>(f32(WEIGHT_UP) * w1[v]);
-        let h2 = vec4<f16>(f32(WEIGHT_UP) * w2[v]);
-        let h3 = vec4<f16>(f32(WEIGHT_UP) * w3[v]);
-        for (var t = 0u; t < TOKENS; t++) {
-          let xv = vec4<f16>(masked(x_vector(x_first[t] + first + v), first + v));
-          products[t][0] = fma(h0, xv, products[t][0]);
-          products[t][1] = fma(h1, xv, products[t][1]);
-          products[t][2] = fma(h2, xv, products[t][2]);
-          products[t][3] = fma(h3, xv, products[t][3]);
-        }
-      }
+  let first = group * GROUP_PIECES;
+  let end = min(first + GROUP_PIECES, used);
+  if (group + 1u) * SCALE_COLUMNS <= params.columns {
+    // No column to mask.
+    for (var run = first; run < end; run += RUN_PIECES) {
+      add_run(&chains, run, run + RUN_PIECES, first_granule, words, x_first, false);
     }
-    for (var t = 0u; t < TOKENS; t++) {
-      chains[t][0] += vec4f(products[t][0]);
-      chains[t][1] += vec4f(products[t][1]);
-      chains[t][2] += vec4f(products[t][2]);
-      chains[t][3] += vec4f(products[t][3]);
+  } else {
+    for (var run = first; run < end; run += RUN_PIECES) {
+      add_run(&chains, run, min(run + RUN_PIECES, end), first_granule, words, x_first, true);
     }
   }
   var sums = Sums();
@@ -79,4 +45,116 @@ fn group_sums(
     sums[t] = vec4f(join(c[0]), join(c[1]), join(c[2]), join(c[3])) * WEIGHT_DOWN;
   }
   return sums;
+}
+
+// Adds what pieces [first, end) of each weight row come to, of a run.
+fn add_run(
+  chains: ptr<function, Chains>,
+  first: u32,
+  end: u32,
+  first_granule: vec4u,
+  words: vec4u,
+  x_first: XRows,
+  masks: bool,
+) {
+  var products = Products();
+  for (var piece = first; piece < end; piece++) {
+    let at = piece_at(first_granule, piece);
+    let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
+    add_piece(&products, pieces, words, x_first, piece * PIECE_VECTORS, masks);
+  }
+  for (var t = 0u; t < TOKENS; t++) {
+    for (var row = 0u; row < 4u; row++) {
+      (*chains)[t][row] += vec4f(bitcast<vec4<f16>>(products[t][row]));
+    }
+  }
+}
+
+// Adds the products of a piece of each weight row with the vectors of x from `first` on.
+fn add_piece(
+  products: ptr<function, Products>,
+  pieces: Pieces,
+  words: vec4u,
+  x_first: XRows,
+  first: u32,
+  masks: bool,
+) {
+  if TOKENS <= 2u {
+    add_row_by_row(products, pieces, words, x_first, first, masks);
+    return;
+  }
+  if ROUNDS == 1u {
+    add_vectors(products, pieces, words, x_first, first, masks);
+    return;
+  }
+  for (var round = 0u; round < round_count(); round++) {
+    let now = round_pieces(pieces, round);
+    add_vectors(products, now, words, x_first, first + round * ROUND_VECTORS, masks);
+  }
+}
+
+// Vector by vector, so that registers hold one of each weight row and not all of a piece.
+fn add_vectors(
+  products: ptr<function, Products>,
+  pieces: Pieces,
+  words: vec4u,
+  x_first: XRows,
+  first: u32,
+  masks: bool,
+) {
+  for (var v = 0u; v < ROUND_VECTORS; v++) {
+    let h0 = half_vector(pieces[0], v, words.x);
+    let h1 = half_vector(pieces[1], v, words.y);
+    let h2 = half_vector(pieces[2], v, words.z);
+    let h3 = half_vector(pieces[3], v, words.w);
+    for (var t = 0u; t < TOKENS; t++) {
+      let xv = half_x(x_first[t] + first + v, first + v, masks);
+      (*products)[t][0] = sum_of((*products)[t][0], h0, xv);
+      (*products)[t][1] = sum_of((*products)[t][1], h1, xv);
+      (*products)[t][2] = sum_of((*products)[t][2], h2, xv);
+      (*products)[t][3] = sum_of((*products)[t][3], h3, xv);
+    }
+  }
+}
+
+// The same for few rows of activations: a weight row is decoded once the one before it is through, so
+// that registers hold one of them in place of four.
+fn add_row_by_row(
+  products: ptr<function, Products>,
+  pieces: Pieces,
+  words: vec4u,
+  x_first: XRows,
+  first: u32,
+  masks: bool,
+) {
+  var xs = array<array<vec4<f16>, PIECE_VECTORS>, TOKENS>();
+  for (var t = 0u; t < TOKENS; t++) {
+    for (var v = 0u; v < PIECE_VECTORS; v++) {
+      xs[t][v] = half_x(x_first[t] + first + v, first + v, masks);
+    }
+  }
+  for (var row = 0u; row < 4u; row++) {
+    let w = decode(pieces[row], words[row]);
+    for (var v = 0u; v < PIECE_VECTORS; v++) {
+      let half = vec4<f16>(f32(WEIGHT_UP) * w[v]);
+      for (var t = 0u; t < TOKENS; t++) {
+        (*products)[t][row] = sum_of((*products)[t][row], half, xs[t][v]);
+      }
+    }
+  }
+}
+
+fn half_vector(piece: Piece, v: u32, scale_word: u32) -> vec4<f16> {
+  return vec4<f16>(f32(WEIGHT_UP) * decode_vector(piece, v, scale_word));
+}
+
+// at: index of the vector; vector: of its columns among all.
+fn half_x(at: u32, vector: u32, masks: bool) -> vec4<f16> {
+  let value = x_vector(at);
+  if masks { return vec4<f16>(masked(value, vector)); }
+  return vec4<f16>(value);
+}
+
+fn sum_of(products: vec2u, weight: vec4<f16>, xv: vec4<f16>) -> vec2u {
+  return bitcast<vec2u>(fma(weight, xv, bitcast<vec4<f16>>(products)));
 }

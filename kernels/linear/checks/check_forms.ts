@@ -73,7 +73,9 @@ export const STAGED_FORMS: readonly FormTuning[] = [
 export function formsOf(tuning: Readonly<Record<string, number>>): RowForm[] {
   const { tokens = 4, split = 1, workgroup = 8, staged = 0, ownTokens = STAGED_TOKENS } = tuning;
   const own = staged === 1 && { staged: true, ownTokens };
-  return [{ tokens, split, workgroup, ...own, cost: 1 }];
+  const { piecesAtOnce } = tuning;
+  const pieces = piecesAtOnce !== undefined && { piecesAtOnce };
+  return [{ tokens, split, workgroup, ...own, ...pieces, cost: 1 }];
 }
 
 /** These, and a staged form that would be through any rows sooner, were it taken. */

@@ -43,8 +43,11 @@ const TUNINGS = [
   { tokens: 1, split: 16, workgroup: 128 },
   { tokens: 2, split: 1, workgroup: 8, bits: 1, subgroups: 1 },
   { tokens: 32, split: 1, workgroup: 128, staged: 1 },
+  { tokens: 4, split: 1, workgroup: 8, piecesAtOnce: 1 },
 ];
 const STAGED = 1;
+/** A piece in two rounds. */
+const IN_ROUNDS = 5;
 
 /** A linear whose weights and activations are multiplied in f16 (numeric class f16). */
 export default defineCheck<Shape>({
@@ -70,7 +73,11 @@ export default defineCheck<Shape>({
   bytes: (shape) => storedBytes(weightShape(shape)),
   flops: ({ rows, columns, outputs }) => 2 * rows * columns * outputs,
   mutants: [
-    { name: "decoded weights stay small", replace: "f32(WEIGHT_UP) * w2", with: "w2" },
+    {
+      name: "decoded weights stay small",
+      replace: "f32(WEIGHT_UP) * decode_vector",
+      with: "decode_vector",
+    },
     { name: "sums stay large", replace: "* WEIGHT_DOWN", with: "" },
     { name: "runs overlap", replace: "run += RUN_PIECES", with: "run += 1u" },
     {
@@ -85,7 +92,11 @@ export default defineCheck<Shape>({
       with: "(*chains)[t][1] = vec4f",
       tuning: STAGED,
     },
-    { name: "a run lost", replace: "chains[t][1] += vec4f", with: "chains[t][1] = vec4f" },
+    {
+      name: "a run lost",
+      replace: "(*chains)[t][row] += vec4f",
+      with: "(*chains)[t][row] = vec4f",
+    },
     {
       name: "the x of the first row for all",
       replace: "x_first[t] + first",
@@ -94,8 +105,25 @@ export default defineCheck<Shape>({
     { name: "one piece too few", replace: "min(run + RUN_PIECES, end)", with: "run + 1u" },
     {
       name: "x is not masked",
-      replace: "vec4<f16>(masked(x_vector(x_first[t] + first + v), first + v))",
-      with: "vec4<f16>(x_vector(x_first[t] + first + v))",
+      replace: "vec4<f16>(masked(value, vector))",
+      with: "vec4<f16>(value)",
+    },
+    {
+      name: "a group with no column to mask ends a piece early",
+      replace: "run, run + RUN_PIECES",
+      with: "run, run + RUN_PIECES - 1u",
+    },
+    {
+      name: "the first words of a piece twice",
+      replace: "round > 0u",
+      with: "false",
+      tuning: IN_ROUNDS,
+    },
+    {
+      name: "both rounds multiply the same activations",
+      replace: "first + round * ROUND_VECTORS",
+      with: "first",
+      tuning: IN_ROUNDS,
     },
   ],
 

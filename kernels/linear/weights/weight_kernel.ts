@@ -15,6 +15,7 @@ import groupSums from "../../common/dot/group_sums.wgsl?raw";
 import groupSumsCodes from "../../common/dot/group_sums_codes.wgsl?raw";
 import groupSumsHalf from "../../common/dot/group_sums_half.wgsl?raw";
 import groupSumsShuffle from "../../common/dot/group_sums_shuffle.wgsl?raw";
+import pieceRounds from "../../common/dot/piece_rounds.wgsl?raw";
 import scaledSums from "../../common/dot/scaled_sums.wgsl?raw";
 import stagedSums from "../../common/dot/staged_sums.wgsl?raw";
 import stagedSumsHalf from "../../common/dot/staged_sums_half.wgsl?raw";
@@ -137,7 +138,8 @@ function sumsText(options: {
   const { coded, staged, halves, shares } = options;
   if (coded) return groupSumsCodes;
   if (staged) return halves ? stagedSumsHalf : stagedSums;
-  return halves ? groupSumsHalf : shares ? groupSumsShuffle : groupSums;
+  if (halves) return `${pieceRounds}\n${groupSumsHalf}`;
+  return shares ? groupSumsShuffle : `${pieceRounds}\n${groupSums}`;
 }
 
 /**
@@ -163,6 +165,20 @@ function sharesLoads(weight: WeightForm & InputForm, launch: LaunchForm): boolea
 function readsPieces(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
   if (weight.coded === true || launch.staged === true) return false;
   return !multipliesHalves(weight) && !sharesLoads(weight, launch);
+}
+
+/** Pieces of four vectors: all dtypes that are decoded. */
+const DECODED: readonly WeightDtype[] = ["fp8", "int8", "int4", "mxfp4"];
+
+/**
+ * Whether pieces are multiplied in two rounds: where they are read one at a time, for want of registers, and sums of
+ * halves or zero points take more of them.
+ */
+function takesRounds(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
+  const { coded = false, dtype } = weight;
+  if (coded || launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
+  if (sharesLoads(weight, launch)) return false;
+  return multipliesHalves(weight) ? DECODED.includes(dtype) : dtype === "int4";
 }
 
 /** Whether weights of this dtype have scales. */
@@ -224,6 +240,7 @@ export function weightConstants(
     ...(multipliesHalves(weight) && { WEIGHT_UP: HALF_UP[dtype] ?? 1 }),
     ...(multipliesHalves(weight) && launch.staged && { Staged: "vec4<f16>", VECTOR_BYTES: 8 }),
     ...(dtype === "int4" && { SCALE_COLUMNS: groupColumns }),
+    ...(takesRounds(weight, launch) && { ROUNDS: 2 }),
     ...(piecesAtOnce !== undefined &&
       readsPieces(weight, launch) && { PIECES_AT_ONCE: piecesAtOnce }),
   };
