@@ -47,6 +47,8 @@ fn group_sums(
   return sums;
 }
 
+alias Pieces = array<Piece, 4>;
+
 // Adds the products of a piece of each weight row with the vectors of x from `first` on.
 fn add_piece(
   chains: ptr<function, Chains>,
@@ -60,26 +62,8 @@ fn add_piece(
     add_row_by_row(chains, pieces, words, x_first, first, masks);
     return;
   }
-  if ROUNDS == 1u {
-    add_vectors(chains, pieces, words, x_first, first, masks);
-    return;
-  }
-  for (var round = 0u; round < round_count(); round++) {
-    let now = round_pieces(pieces, round);
-    add_vectors(chains, now, words, x_first, first + round * ROUND_VECTORS, masks);
-  }
-}
-
-// Vector by vector, so that registers hold one of each weight row and not all of a piece.
-fn add_vectors(
-  chains: ptr<function, Chains>,
-  pieces: Pieces,
-  words: vec4u,
-  x_first: XRows,
-  first: u32,
-  masks: bool,
-) {
-  for (var v = 0u; v < ROUND_VECTORS; v++) {
+  // Vector by vector, so that registers hold one of each weight row and not all of a piece.
+  for (var v = 0u; v < PIECE_VECTORS; v++) {
     let w0 = decode_vector(pieces[0], v, words.x);
     let w1 = decode_vector(pieces[1], v, words.y);
     let w2 = decode_vector(pieces[2], v, words.z);

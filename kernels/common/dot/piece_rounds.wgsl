@@ -1,6 +1,8 @@
-// A piece of each of four weight rows, whole or in rounds. A compiler that knows how many vectors
-// follow reads activations for all of them before it multiplies the first, and takes the registers for
-// it; how many rounds a loop has it cannot tell.
+// What group_sums_half.wgsl multiplies: a piece of each of four weight rows, whole or in rounds. A
+// compiler that knows how many vectors follow reads activations for all of them before it multiplies
+// the first, and takes the registers for it; how many rounds a loop has it cannot tell.
+//
+// Needs one of weights_*.wgsl and `columns` of `params`.
 
 alias Pieces = array<Piece, 4>;
 

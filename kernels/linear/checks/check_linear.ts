@@ -114,27 +114,23 @@ function bindShape(
   return () => launch(rows);
 }
 
-const DIFFERENT_FORMS: readonly Readonly<Record<string, number>>[] = [
-  { tokens: 4 },
-  { tokens: 1 },
-  { tokens: 2, split: 4, workgroup: 32 },
-  { tokens: 4, bits: 1, workgroup: 32 },
-  { tokens: 4, subgroups: 1 },
-  { tokens: 1, split: 4, workgroup: 64, subgroups: 1 },
-];
-
 export function linearCheck(options: {
   readonly name: string;
   readonly cases: readonly LinearShape[];
   readonly mutants: readonly Mutant[];
   /** Default: those that differ the most. */
   readonly forms?: readonly Readonly<Record<string, number>>[];
-  /** Behind these. */
-  readonly moreForms?: readonly Readonly<Record<string, number>>[];
 }): KernelCheck<LinearShape> {
   return defineCheck<LinearShape>({
     ...options,
-    tunings: [...(options.forms ?? DIFFERENT_FORMS), ...(options.moreForms ?? [])],
+    tunings: options.forms ?? [
+      { tokens: 4 },
+      { tokens: 1 },
+      { tokens: 2, split: 4, workgroup: 32 },
+      { tokens: 4, bits: 1, workgroup: 32 },
+      { tokens: 4, subgroups: 1 },
+      { tokens: 1, split: 4, workgroup: 64, subgroups: 1 },
+    ],
     exactAcrossTunings: true,
     tolerance: 5e-6,
     bytes: (shape) => storedBytes(weightShape(shape)),

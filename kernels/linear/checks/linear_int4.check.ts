@@ -1,13 +1,10 @@
 import { linearCheck } from "./check_linear.ts";
 import { IN_RUNS } from "./check_weights.ts";
 
-/** Behind those that every linear has: a piece in two rounds. */
-const IN_ROUNDS = 6;
 const typical = { dtype: "int4", outColumn: 0, segmented: false, lanes: 8 } as const;
 
 export default linearCheck({
   name: "linear/linear int4",
-  moreForms: [{ tokens: 4, piecesAtOnce: 1 }],
   cases: [
     // Three blocks and a tail that ends inside a vec4f; slices; not a multiple of any tile.
     {
@@ -54,18 +51,6 @@ export default linearCheck({
       name: "zero point of another row",
       replace: "decode_vector(pieces[1], v, words.y)",
       with: "decode_vector(pieces[1], v, words.x)",
-    },
-    {
-      name: "the first words of a piece twice",
-      replace: "round > 0u",
-      with: "false",
-      tuning: IN_ROUNDS,
-    },
-    {
-      name: "both rounds multiply the same activations",
-      replace: "first + round * ROUND_VECTORS",
-      with: "first",
-      tuning: IN_ROUNDS,
     },
     { name: "the low codes twice", replace: " >> (16u * (v % 2u))", with: "" },
     { name: "the first half of a granule twice", replace: "piece % PIECES", with: "0u" },

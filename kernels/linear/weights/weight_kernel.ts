@@ -139,7 +139,7 @@ function sumsText(options: {
   if (coded) return groupSumsCodes;
   if (staged) return halves ? stagedSumsHalf : stagedSums;
   if (halves) return `${pieceRounds}\n${groupSumsHalf}`;
-  return shares ? groupSumsShuffle : `${pieceRounds}\n${groupSums}`;
+  return shares ? groupSumsShuffle : groupSums;
 }
 
 /**
@@ -172,13 +172,11 @@ const DECODED: readonly WeightDtype[] = ["fp8", "int8", "int4", "mxfp4"];
 
 /**
  * Whether pieces are multiplied in two rounds: where they are read one at a time, for want of registers, and sums of
- * halves or zero points take more of them.
+ * halves take more of them.
  */
 function takesRounds(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  const { coded = false, dtype } = weight;
-  if (coded || launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
-  if (sharesLoads(weight, launch)) return false;
-  return multipliesHalves(weight) ? DECODED.includes(dtype) : dtype === "int4";
+  if (launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
+  return multipliesHalves(weight) && DECODED.includes(weight.dtype);
 }
 
 /** Whether weights of this dtype have scales. */
