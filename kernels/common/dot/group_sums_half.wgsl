@@ -61,7 +61,7 @@ fn add_run(
   for (var piece = first; piece < end; piece++) {
     let at = piece_at(first_granule, piece);
     let pieces = Pieces(weights[at.x], weights[at.y], weights[at.z], weights[at.w]);
-    add_piece(&products, pieces, words, x_first, piece * PIECE_VECTORS, masks);
+    add_half_piece(&products, pieces, words, x_first, piece * PIECE_VECTORS, masks);
   }
   for (var t = 0u; t < TOKENS; t++) {
     for (var row = 0u; row < 4u; row++) {
@@ -71,7 +71,7 @@ fn add_run(
 }
 
 // Adds the products of a piece of each weight row with the vectors of x from `first` on.
-fn add_piece(
+fn add_half_piece(
   products: ptr<function, Products>,
   pieces: Pieces,
   words: vec4u,
@@ -80,21 +80,21 @@ fn add_piece(
   masks: bool,
 ) {
   if TOKENS <= 2u {
-    add_row_by_row(products, pieces, words, x_first, first, masks);
+    add_halves_by_row(products, pieces, words, x_first, first, masks);
     return;
   }
   if ROUNDS == 1u {
-    add_vectors(products, pieces, words, x_first, first, masks);
+    add_half_vectors(products, pieces, words, x_first, first, masks);
     return;
   }
   for (var round = 0u; round < round_count(); round++) {
     let now = round_pieces(pieces, round);
-    add_vectors(products, now, words, x_first, first + round * ROUND_VECTORS, masks);
+    add_half_vectors(products, now, words, x_first, first + round * ROUND_VECTORS, masks);
   }
 }
 
 // Vector by vector, so that registers hold one of each weight row and not all of a piece.
-fn add_vectors(
+fn add_half_vectors(
   products: ptr<function, Products>,
   pieces: Pieces,
   words: vec4u,
@@ -119,7 +119,7 @@ fn add_vectors(
 
 // The same for few rows of activations: a weight row is decoded once the one before it is through, so
 // that registers hold one of them in place of four.
-fn add_row_by_row(
+fn add_halves_by_row(
   products: ptr<function, Products>,
   pieces: Pieces,
   words: vec4u,

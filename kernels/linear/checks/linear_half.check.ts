@@ -102,7 +102,13 @@ export default defineCheck<Shape>({
       replace: "x_first[t] + first",
       with: "x_first[0] + first",
     },
-    { name: "one piece too few", replace: "min(run + RUN_PIECES, end)", with: "run + 1u" },
+    {
+      name: "one piece too few",
+      replace: "min(run + RUN_PIECES, end)",
+      with: "run + 1u",
+      // A group of three pieces, the last of them in part.
+      case: 3,
+    },
     {
       name: "x is not masked",
       replace: "vec4<f16>(masked(value, vector))",
