@@ -1,7 +1,7 @@
 /**
  * Where the time of a step that verifies three drafts goes, beside a step of one row and one that makes
- * the next three: processor time of its launches by part of the step, each kind of launch without the
- * others, and of whole steps.
+ * the next three: processor time of its launches by part of the step and by kernel, each kind of launch
+ * without the others, and of whole steps.
  *
  * @module
  */
@@ -35,7 +35,13 @@ const PARTS: Readonly<Record<string, string>> = {
 };
 const OTHERS = "norms, tokens";
 
-/** Processor time in microseconds, by part. */
+/** Kernels that take the place of others where several rows share the weights of experts. */
+const SAME: Readonly<Record<string, string>> = {
+  "moe/route_sort": "moe/route",
+  "moe/tile_combine": "moe/expert_combine",
+};
+
+/** Processor time in microseconds, by kernel. */
 type Times = ReadonlyMap<string, number>;
 
 /** Nanoseconds that this thread has run, which is the host's part of a step; elsewhere unknown. */
@@ -70,7 +76,7 @@ test("a step of 4 rows beside one of 1, by part", async () => {
   });
   const parts: Times[] = [];
   for (const step of steps) {
-    parts.push(await partsOf(session, () => step()));
+    parts.push(await kernelsOf(session, () => step()));
     await step({ onExperts: printExperts });
   }
   const drafting = await ModelSession.open(folderSource(EMBEDDED_MODEL), {
@@ -84,16 +90,18 @@ test("a step of 4 rows beside one of 1, by part", async () => {
     drafted.computed = position;
   };
   const whole = await wholeOf([...steps.map((step) => () => step()), makeDrafts]);
-  parts.push(await partsOf(drafting, makeDrafts));
+  parts.push(await kernelsOf(drafting, makeDrafts));
   // The first row has the same token beside others.
   const [one, four] = [await steps[0]!(), await steps[1]!()];
   expect(four[0]).toBe(one[0]);
-  const rows = [...Object.values(PARTS), OTHERS].map((part) =>
-    line(
-      part,
-      parts.map((times) => times.get(part) ?? 0),
-    ),
-  );
+  const linesOf = (names: Iterable<string>, times: readonly Times[]) =>
+    Array.from(names, (name) =>
+      line(
+        name,
+        times.map((known) => known.get(name) ?? 0),
+      ),
+    );
+  const rows = linesOf([...Object.values(PARTS), OTHERS], parts.map(byPart));
   const sums = parts.map((times) => [...times.values()].reduce((sum, time) => sum + time, 0));
   const of = (which: keyof WholeStep) => whole.map((one) => one[which]);
   rows.push(line("all launches", sums), line("whole steps", of("all")));
@@ -101,6 +109,7 @@ test("a step of 4 rows beside one of 1, by part", async () => {
   rows.push(line("the host until it is submitted", of("submitted")));
   const header = ["processor time", "1 row", "4 rows", "and 3 drafts made", "4 rows by 1"];
   console.log(table(header, rows));
+  console.log(table(header, linesOf(parts[0]!.keys(), parts)));
   const [row, verify, withDrafts] = of("all");
   const made = (withDrafts! - verify!) / row! / DRAFTS;
   console.log(`each of ${DRAFTS} drafts made behind them: ${made.toFixed(2)} of a row's step`);
@@ -120,8 +129,18 @@ const line = (name: string, times: readonly number[]) => [
   (times[1]! / times[0]!).toFixed(2),
 ];
 
-/** What the launches of each part take, without the others. */
-async function partsOf({ loaded }: ModelSession, step: () => Promise<unknown>): Promise<Times> {
+/** Times of kernels as those of parts. */
+function byPart(times: Times): Times {
+  const sums = new Map<string, number>();
+  for (const [kernel, time] of times) {
+    const part = PARTS[kernel.split("/")[0]!] ?? OTHERS;
+    sums.set(part, (sums.get(part) ?? 0) + time);
+  }
+  return sums;
+}
+
+/** What the launches of each kernel take, without the others. */
+async function kernelsOf({ loaded }: ModelSession, step: () => Promise<unknown>): Promise<Times> {
   await step();
   const times = new Map<string, number>();
   const launches = await catchLaunches(loaded.runner.recorder, step);
@@ -129,8 +148,9 @@ async function partsOf({ loaded }: ModelSession, step: () => Promise<unknown>): 
   for (const kind of kindsOfLaunches(launches)) {
     // Lists of experts are what a step left there.
     await step();
-    const part = PARTS[kind.label.split("/")[0]!] ?? OTHERS;
-    times.set(part, (times.get(part) ?? 0) + 1e6 * (await timeKind(kind)).cpuSeconds);
+    const name = kind.label.split(" ")[0]!;
+    const kernel = SAME[name] ?? name;
+    times.set(kernel, (times.get(kernel) ?? 0) + 1e6 * (await timeKind(kind)).cpuSeconds);
   }
   return times;
 }
