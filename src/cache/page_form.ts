@@ -4,7 +4,8 @@
  *
  * An entry has parts, such as keys and values, each with a vector of every head. A rank has vectors of
  * some heads in a row; where there are fewer heads than ranks, ranks in a row have the same one. A
- * latent is one vector, which all ranks have.
+ * latent is one vector, which all ranks have. Of ranks that have the same the first one's are read, and
+ * written to all of them.
  *
  * @module
  */
@@ -33,7 +34,7 @@ export interface SharedLayout extends PageLayout {
   readonly shares?: EntryShares | undefined;
 }
 
-const UNSHARED: EntryShares = { ranks: 1, heads: 1, parts: 1 };
+export const UNSHARED: EntryShares = { ranks: 1, heads: 1, parts: 1 };
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -60,15 +61,12 @@ export class PageForm {
 
   /** @param bytes Pages of all ranks, one behind the other, as `RankPages` reads them. */
   join(bytes: Bytes): Bytes {
-    const { ranks } = this.shares;
-    if (ranks === 1) return bytes;
-    const parts = Array.from({ length: ranks }, (_, rank) =>
-      splitPacked(partOf(bytes, rank, ranks)),
-    );
+    const owners = ownersOf(this.shares);
+    if (owners.length === 1) return bytes;
+    const parts = owners.map((_, i) => splitPacked(partOf(bytes, i, owners.length)));
     const { bytes: joined, payload } = allocatePacked({ ...parts[0]!.header, ...this.whole });
-    for (const [rank, part] of parts.entries()) {
-      if (!this.#isFirst(rank)) continue;
-      this.#eachRun(rank, part, (own, whole, length) => {
+    for (const [i, part] of parts.entries()) {
+      this.#eachRun(owners[i]!, part, (own, whole, length) => {
         payload.set(part.payload.subarray(own, own + length), whole);
       });
     }
@@ -79,43 +77,33 @@ export class PageForm {
   /**
    * @param bytes Pages as one rank has them.
    * @returns Pages of all ranks, one behind the other, as `RankPages` writes them.
-   * @throws {TransferError} naming what is wrong with them.
+   * @throws {TransferError} naming what is wrong with them, where they are cut.
    */
   cut(bytes: Bytes): Bytes {
-    const { ranks } = this.shares;
-    if (ranks === 1) return bytes;
+    const owners = ownersOf(this.shares);
+    if (owners.length === 1) return bytes;
     const { header, payload } = openPacked(bytes, this.whole);
-    const parts = Array.from({ length: ranks }, (_, rank) => {
+    const parts = owners.map((rank) => {
       const numerics = numericsOf(this.#layout, rank);
       const part = allocatePacked({ ...header, ...this.#layout, numerics });
-      this.#eachRun(rank, { header, payload: part.payload }, (own, whole, length) => {
+      this.#eachRun(rank, { header }, (own, whole, length) => {
         part.payload.set(payload.subarray(whole, whole + length), own);
       });
       seal(part.bytes);
       return part.bytes;
     });
-    const all = new Uint8Array(ranks * parts[0]!.length);
-    for (const [rank, part] of parts.entries()) all.set(part, rank * part.length);
+    const all = new Uint8Array(parts.length * parts[0]!.length);
+    for (const [i, part] of parts.entries()) all.set(part, i * part.length);
     return all;
-  }
-
-  /** Whether it is the first of those that have its heads. */
-  #isFirst(rank: number): boolean {
-    const { ranks, heads } = this.shares;
-    return heads >= ranks || rank % (ranks / heads) === 0;
   }
 
   /** Bytes of a rank that stand together in the entries of all heads too. */
   #eachRun(
     rank: number,
-    { header, payload }: PackedPages,
+    { header }: Pick<PackedPages, "header">,
     move: (own: number, whole: number, length: number) => void,
   ): void {
     const { ranks, heads, parts } = this.shares;
-    if (heads === this.#own) {
-      move(0, 0, payload.length);
-      return;
-    }
     const size = entryBytes(this.#layout);
     const vector = size / (parts * this.#own);
     const first = Math.floor((rank * heads) / ranks);
@@ -130,23 +118,44 @@ export class PageForm {
   }
 }
 
-function partOf(bytes: Bytes, rank: number, ranks: number): Bytes {
-  const length = bytes.length / ranks;
-  return bytes.subarray(rank * length, (rank + 1) * length);
+function partOf(bytes: Bytes, part: number, parts: number): Bytes {
+  const length = bytes.length / parts;
+  return bytes.subarray(part * length, (part + 1) * length);
 }
 
-/** What says in `numerics` which of how many ranks has the pages: all ranks' have as many bytes. */
-export function rankFields({ rank, ranks }: { readonly rank: number; readonly ranks: number }) {
-  return { rank: `${rank}`.padStart(2), ranks };
+/** The first rank of those that have the same heads, for each of these. */
+export function ownersOf({ ranks, heads }: EntryShares): readonly number[] {
+  const count = Math.min(ranks, heads);
+  return Array.from({ length: count }, (_, part) => part * (ranks / count));
 }
+
+/** Which of the parts a rank has that `ownersOf` names the ranks of. */
+export function partOfRank({ ranks, heads }: EntryShares, rank: number): number {
+  return heads >= ranks ? rank : Math.floor((rank * heads) / ranks);
+}
+
+/**
+ * What says in `numerics` which of how many ranks has the pages, by the first of those that have the
+ * same: all ranks' have as many bytes. Nothing where one rank would have the same too.
+ */
+export function rankFields(shares: EntryShares, rank: number): Partial<RankFields> {
+  const owners = ownersOf(shares);
+  return owners.length === 1 ? {} : fieldsOf(owners[partOfRank(shares, rank)]!, shares.ranks);
+}
+
+interface RankFields {
+  readonly rank: string;
+  readonly ranks: number;
+}
+
+const fieldsOf = (rank: number, ranks: number): RankFields => ({
+  rank: `${rank}`.padStart(2),
+  ranks,
+});
 
 /** @param rank Undefined: of one that has all. */
 function numericsOf({ numerics }: PageLayout, rank: number | undefined): string {
-  const {
-    rank: _,
-    ranks,
-    ...others
-  } = JSON.parse(numerics) as Partial<ReturnType<typeof rankFields>>;
+  const { rank: _, ranks, ...others } = JSON.parse(numerics) as Partial<RankFields>;
   const isOfOne = rank === undefined || ranks === undefined;
-  return JSON.stringify(isOfOne ? others : { ...others, ...rankFields({ rank, ranks }) });
+  return JSON.stringify(isOfOne ? others : { ...others, ...fieldsOf(rank, ranks) });
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import { describe, expect, test } from "vitest";
-import type { ProgramName } from "./group_programs.ts";
+import { PARTS, type ProgramName, partBytes } from "./group_programs.ts";
 
 /** Runs a program on all ranks of a new group, and gives what it gave, in the order of ranks. */
 export type RunGroup = (program: ProgramName, size: number) => Promise<readonly unknown[]>;
@@ -57,6 +57,18 @@ export function groupCases(name: string, runGroup: RunGroup): void {
           ).flat(),
         })),
       );
+    });
+
+    test("the first rank has the parts of all, each once, and each rank its own from it", async () => {
+      const wanted = [0, 1, 2, 3].map((rank) =>
+        PARTS.flatMap((ofRanks) => {
+          const parts = [...new Set(ofRanks)].filter((part) => part !== undefined);
+          const all = rank === 0 ? parts.flatMap((part) => [...partBytes(part)]) : [];
+          const own = ofRanks[rank];
+          return [all, own === undefined ? [] : [...partBytes(own)]];
+        }),
+      );
+      expect(await runGroup("parts", 4)).toEqual(wanted);
     });
 
     test("ranks that come for something else fail, all of them and for good", async () => {

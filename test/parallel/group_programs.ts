@@ -8,6 +8,7 @@ import { GroupError } from "../../src/errors.ts";
 import { agree } from "../../src/parallel/agree.ts";
 import { inAttentionGroups } from "../../src/parallel/attention_groups.ts";
 import type { Communicator } from "../../src/parallel/communicator.ts";
+import { RankParts } from "../../src/parallel/parts.ts";
 import { seeded } from "../support/seeded.ts";
 
 export type GroupProgram = (communicator: Communicator) => Promise<unknown>;
@@ -39,6 +40,18 @@ async function outcomes(communicator: Communicator, exchange: Promise<unknown>):
   const first = await outcomeOf(exchange);
   return [first, await outcomeOf(gather(communicator, Array(communicator.size).fill(1)))];
 }
+
+/** The part of each of four ranks: their own, the same, and those of ranks that are not the first. */
+export const PARTS: readonly (readonly (number | undefined)[])[] = [
+  [0, 1, 2, 3],
+  [0, 0, 0, 0],
+  [0, 0, 1, 1],
+  [undefined, undefined, 0, 1],
+  [undefined, 0, 0, undefined],
+];
+const PART_BYTES = 5;
+export const partBytes = (part: number) =>
+  Uint8Array.from({ length: PART_BYTES }, (_, i) => 50 * part + i + 1);
 
 const random = seeded(7);
 const NOISE = Uint8Array.from({ length: 2 ** 19 }, () => 256 * random());
@@ -326,6 +339,22 @@ export const PROGRAMS = {
       );
     const coming = allGather(new Uint8Array(2), new Uint8Array(size), { name: "rows", counts });
     return outcomes(communicator, coming);
+  },
+
+  async parts(communicator) {
+    const said: unknown[] = [];
+    for (const ofRanks of PARTS) {
+      const partOf = (rank: number) => ofRanks[rank];
+      const owners = ofRanks.flatMap((part, rank) =>
+        part !== undefined && ofRanks.indexOf(part) === rank ? [rank] : [],
+      );
+      const given = { communicator, partOf, owners };
+      const parts = new RankParts({ ...given, name: "parts" });
+      const own = parts.isOwner ? partBytes(partOf(communicator.rank)!) : new Uint8Array(0);
+      const all = await parts.gather(own, PART_BYTES);
+      said.push([...all], [...(await parts.spread(all, PART_BYTES))]);
+    }
+    return said;
   },
 
   disagree: (communicator) =>

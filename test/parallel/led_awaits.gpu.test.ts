@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deserialize, serialize } from "node:v8";
 import { afterEach, beforeAll, describe, expect, onTestFailed, test, vi } from "vitest";
+import type { WeightSource } from "../../src/checkpoint/source.ts";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { LoadOptions } from "../../src/engine/load/load_options.ts";
 import type { PlainFormat } from "../../src/engine/ranks/order_channel.ts";
@@ -23,6 +24,8 @@ import {
   watchedSources,
 } from "../support/faults/watched_awaits.ts";
 import { watchBuffers } from "../support/faults/watched_buffers.ts";
+import { llama } from "../support/synthetic/llama.ts";
+import { syntheticSource } from "../support/synthetic/source.ts";
 
 /** Sites of the ranks themselves. */
 const OF_LED_RANKS =
@@ -60,9 +63,11 @@ afterEach(() => {
   sources?.setHook(undefined);
 });
 
-/** Devices of ranks, each of which a test may lose. */
+/** What ranks load, and their devices, each of which a test may lose. */
 interface Devices {
   readonly sources: readonly [DeviceSource, DeviceSource];
+  /** Default: the embedded model, of which the first rank has all latents. */
+  readonly open?: () => WeightSource;
   /** Loses the second rank's; absent where both have one that stays. */
   readonly lose?: () => void;
 }
@@ -70,7 +75,7 @@ interface Devices {
 /** Loads two ranks, has them answer, move pages and end; what each has come to. */
 async function course(
   hook: AwaitHook,
-  { sources: [own, other], lose }: Devices,
+  { sources: [own, other], lose, open }: Devices,
 ): Promise<readonly PromiseSettledResult<unknown>[]> {
   const { modules } = sources;
   const { ledRanks } = modules["engine/ranks/rank_leader"];
@@ -78,13 +83,15 @@ async function course(
   const link = { communicator: first!, format: FORMAT };
   const folder = await mkdtemp(join(tmpdir(), "wisp-led-"));
   const prefixStore = { storage: prefixFiles(folder), maxWait: 60 };
-  const given = { ...GIVEN, prefixStore };
+  const source = open ?? (() => folderSource(EMBEDDED_MODEL));
+  const experts = open === undefined ? GIVEN.experts : undefined;
+  const given = { ...GIVEN, experts, prefixStore };
   sources.setHook(hook);
   const lead = async () => {
     const led = ledRanks(link);
     const { Engine } = modules["engine/engine"];
     const options = { ...given, device: own, ...led.options } as LoadOptions;
-    const engine = await Engine.load(folderSource(EMBEDDED_MODEL), options);
+    const engine = await Engine.load(source(), options);
     const answer = async (turn: number) => {
       const sampling = { maxNewTokens: 8, ignoreEos: true, temperature: 0, logitBias: BIASES };
       const tokens = PROMPT.map((token) => token + turn);
@@ -111,7 +118,7 @@ async function course(
     const { loadFollower } = modules["engine/ranks/follow_steps"];
     const link = { communicator: second!, format: FORMAT };
     const options = { ...given, device: other } as LoadOptions;
-    await (await loadFollower(folderSource(EMBEDDED_MODEL), link, options))();
+    await (await loadFollower(source(), link, options))();
   };
   const settled = await Promise.allSettled([lead(), follow()]);
   sources.setHook(undefined);
@@ -169,6 +176,15 @@ async function sitesOf(devices: Devices): Promise<ReadonlySet<string>> {
 }
 
 const STAYING: Devices = { sources: [device, device] };
+/** Each rank has a head, which the first one gathers. */
+const OF_HEADS: Devices = {
+  ...STAYING,
+  open: () => {
+    const sizes = { hidden_size: 256, intermediate_size: 512, vocab_size: 1024, head_dim: 64 };
+    const heads = { num_attention_heads: 4, num_key_value_heads: 2, num_hidden_layers: 1 };
+    return syntheticSource(llama({ ...sizes, ...heads, tie_word_embeddings: false }), 8);
+  },
+};
 async function leaving(): Promise<Devices> {
   const next = deviceFactory();
   const lost = await next();
@@ -177,13 +193,22 @@ async function leaving(): Promise<Devices> {
 }
 
 describe.skipIf(smallestCaseOnly)("each await of ranks that follow orders", () => {
-  let found: readonly [staying: ReadonlySet<string>, leaving: ReadonlySet<string>];
+  let found: readonly [
+    staying: ReadonlySet<string>,
+    ofHeads: ReadonlySet<string>,
+    leaving: ReadonlySet<string>,
+  ];
   const mayFail = (site: string) =>
     !NEVER_FAIL.includes(site) && !OF_THE_MODEL.test(site) && !OF_A_LOSS.test(site);
 
   test("is passed", async () => {
+    const ofHeads = await sitesOf(OF_HEADS);
     // Another device is as much as two loads: only the long run has it.
-    found = [await sitesOf(STAYING), fullTest ? await sitesOf(await leaving()) : new Set()];
+    found = [
+      await sitesOf(STAYING),
+      ofHeads,
+      fullTest ? await sitesOf(await leaving()) : new Set(),
+    ];
     if (!fullTest) return;
     const own = sources.sites.filter(
       (site) => OF_LED_RANKS.test(site) && !OF_A_LOSS.test(site) && !OF_GROUPS.test(site),
@@ -194,10 +219,13 @@ describe.skipIf(smallestCaseOnly)("each await of ranks that follow orders", () =
   test("may fail", async () => {
     const sites = [...found[0]].filter(mayFail);
     expect(await trySites(sites, async () => STAYING)).toEqual([]);
+    const ofHeads = [...found[1]].filter((site) => mayFail(site) && !found[0].has(site));
+    expect(ofHeads.length).toBeGreaterThan(0);
+    expect(await trySites(ofHeads, async () => OF_HEADS)).toEqual([]);
   });
 
   test.runIf(fullTest)("may fail while a device is replaced", async () => {
-    const sites = [...found[1]].filter((site) => mayFail(site) && !found[0].has(site));
+    const sites = [...found[2]].filter((site) => mayFail(site) && !found[0].has(site));
     expect(await trySites(sites, leaving)).toEqual([]);
   });
 });

@@ -21,6 +21,8 @@ import { EMBEDDED_MODEL } from "../support/checkpoints/embedded_model.ts";
 import { folderSource } from "../support/checkpoints/folder_source.ts";
 import { device, fullTest, seeded, smallestCaseOnly } from "../support/devices/gpu.ts";
 import { chat, complete, openEngine } from "../support/engines/engine.ts";
+import { llama } from "../support/synthetic/llama.ts";
+import { syntheticSource } from "../support/synthetic/source.ts";
 import { until } from "../support/until.ts";
 
 const FORMAT: PlainFormat = { pack: serialize, unpack: deserialize };
@@ -28,6 +30,8 @@ const GIVEN = {
   ...{ triesInvariance: false, maxTotalTokens: 512, contextLength: 256, maxRowsPerStep: 64 },
   ...{ pageSize: 4, chunkedPrefillSize: 16, maxRunningRequests: 4 },
 };
+
+const embedded = () => folderSource(EMBEDDED_MODEL);
 
 /**
  * An engine on the first of two ranks, of which the other follows by orders.
@@ -39,13 +43,14 @@ async function openLed(
   options: Partial<LoadOptions> = {},
   unpack = FORMAT.unpack,
   others: Partial<LoadOptions> = {},
+  source = embedded,
 ) {
   const [first, second] = localGroup(2);
   const given = { ...GIVEN, device, ...options };
   const link = { communicator: second!, format: { ...FORMAT, unpack } };
   const leading = ledRanks({ communicator: first!, format: FORMAT });
-  const following = loadFollower(folderSource(EMBEDDED_MODEL), link, { ...given, ...others });
-  const engine = await Engine.load(folderSource(EMBEDDED_MODEL), {
+  const following = loadFollower(source(), link, { ...given, ...others });
+  const engine = await Engine.load(source(), {
     ...given,
     ...leading.options,
   });
@@ -57,6 +62,13 @@ async function openLed(
   };
   return { engine, done, close };
 }
+
+const twoHeads = () => {
+  const sizes = { hidden_size: 256, intermediate_size: 512, vocab_size: 512, head_dim: 64 };
+  const heads = { num_attention_heads: 4, num_key_value_heads: 2, num_hidden_layers: 2 };
+  return syntheticSource(llama({ ...sizes, ...heads, tie_word_embeddings: false }), 8);
+};
+const IDS = Array.from({ length: 150 }, (_, i) => 3 + ((31 * i) % 500));
 
 const LONG = "Tell me about the sea, the wind and the weather of the north. ".repeat(3);
 const SAMPLED = { temperature: 0.8, topK: 40, seed: 11, maxNewTokens: 12, ignoreEos: true };
@@ -138,35 +150,40 @@ describe.skipIf(smallestCaseOnly)("orders", () => {
     expect(moved.some((slots) => slots > 0)).toBe(options.experts !== undefined);
   });
 
-  test("stored prefixes are brought back into the pages of both", async () => {
+  test.each([
+    ["latents, which the first rank has", embedded],
+    ["keys and values, of which each rank has a head", twoHeads],
+  ])("stored prefixes are brought back into the pages of both: %s", async (_, source) => {
     const storage = prefixFiles(await mkdtemp(join(tmpdir(), "wisp-prefixes-")));
     const problems: string[] = [];
     const prefixStore = { storage, maxWait: 60, onProblem: (one: string) => problems.push(one) };
-    const ask = (engine: Engine) =>
-      complete(engine, {
-        ...{ messages: chat(LONG.repeat(3)), logprobs: { topCount: 1 }, storePrefix: true },
-        sampling: { temperature: 0, maxNewTokens: 6, ignoreEos: true },
-      });
+    const ask = async (
+      engine: Engine,
+      more: Partial<GenerationRequest> = { storePrefix: true },
+    ) => {
+      const sampling = { temperature: 0, maxNewTokens: 6, ignoreEos: true };
+      const logprobs = { topCount: 1 };
+      const { tokens, last } = await complete(engine, { tokens: IDS, sampling, logprobs, ...more });
+      return [tokens, last.logprobs];
+    };
     const answers = [];
     const restored = [];
-    for (const open of [openLed, openLed]) {
-      const { engine, close } = await open({ prefixStore });
-      const { tokens, last } = await ask(engine);
-      answers.push([tokens, last.logprobs]);
+    for (let turn = 0; turn < 2; turn++) {
+      const { engine, close } = await openLed({ prefixStore }, FORMAT.unpack, {}, source);
+      answers.push(await ask(engine));
       restored.push(engine.status().prefixStore!.restoredTokens);
       await close();
       expect(problems).toEqual([]);
     }
-    const alone = await openEngine(GIVEN);
-    const request = { messages: chat(LONG.repeat(3)), logprobs: { topCount: 1 } };
-    const sampling = { temperature: 0, maxNewTokens: 6, ignoreEos: true };
-    const { tokens, last } = await complete(alone, { ...request, sampling });
-    expect(answers).toEqual(Array(2).fill([tokens, last.logprobs]));
+    const alone = await Engine.load(source(), { ...GIVEN, device });
+    const right = await ask(alone, {});
+    expect(answers).toEqual([right, right]);
     expect(restored).toEqual([0, expect.any(Number)]);
     expect(restored[1]).toBeGreaterThan(63);
     // As ranks of one process have them.
-    const local = await openEngine({ ...GIVEN, prefixStore, tensorParallelSize: 2 });
-    expect((await ask(local)).tokens).toEqual(tokens);
+    const ranks = { prefixStore, tensorParallelSize: 2 };
+    const local = await Engine.load(source(), { ...GIVEN, device, ...ranks });
+    expect(await ask(local)).toEqual(right);
     expect(local.status().prefixStore!.restoredTokens).toBe(restored[1]);
     await Promise.all([alone.close(), local.close()]);
   });

@@ -38,6 +38,7 @@ export function openCodec(
   const { pageSize, quantizeActivations } = options;
   // Others have pages of other requests.
   const { rank, size: ranks } = attentionRanks(communicator);
+  const shares = ranks > 1 ? sharesOf(definition.facts.attention, ranks) : undefined;
   const codec = new PageCodec(device, {
     cache,
     draftLayers: cacheShape.layers - definition.shape.layers,
@@ -49,9 +50,9 @@ export function openCodec(
       uploadTo,
       quantizeActivations,
       oneForm,
-      ...(ranks > 1 && rankFields({ rank, ranks })),
+      ...(shares && rankFields(shares, rank)),
     }),
-    ...(ranks > 1 && { shares: sharesOf(definition.facts.attention, ranks) }),
+    shares,
   });
   owned.push(codec);
   return codec;

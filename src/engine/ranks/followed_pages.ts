@@ -8,12 +8,7 @@ import type { Communicator } from "../../parallel/communicator.ts";
 import { pageCarrier, prefixCarrier } from "../draft_model/draft_pages.ts";
 import type { LoadedModel } from "../load/load.ts";
 import { haveMoved, shareOutcome } from "./page_outcomes.ts";
-import {
-  firstsExchange,
-  othersExchange,
-  type PagesOrder,
-  type RanksInARow,
-} from "./rank_orders.ts";
+import { type PagesOrder, pageParts, type RanksInARow } from "./rank_orders.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -39,17 +34,15 @@ export class FollowedPages {
     const isOne = isAmong(communicator.rank, ranks);
     for (const id of order.released) this.#kept.delete(id);
     if (isOne && order.copies.length > 0) loaded.copier!.copy(order.copies);
-    const given = order.type === "write" ? await this.#receive(order.length, ranks) : undefined;
+    const parts = pageParts(communicator, ranks, loaded.codec!.layout);
+    const given = order.type === "write" ? await parts.spread(NOTHING, order.length) : undefined;
+    const moves = order.type === "read" ? parts.isOwner : isOne;
     const outcome = await shareOutcome(communicator, loaded.device, async () =>
-      isOne ? await this.#moveOwn(order, loaded, given) : undefined,
+      moves ? await this.#moveOwn(order, loaded, given) : undefined,
     );
     if (order.type !== "read" || !haveMoved(outcome)) return;
     const value = (outcome.own as PromiseFulfilledResult<Bytes | undefined>).value ?? NOTHING;
-    const { range, pages } = order;
-    const length = isOne ? value.length : loaded.codec!.packedBytes(pages.length, range);
-    const exchange = othersExchange(communicator, ranks, length);
-    const others = exchange.counts.filter((count) => count > 0).length;
-    await communicator.allGather(value, new Uint8Array(length * others), exchange);
+    await parts.gather(value, value.length);
   }
 
   /** @returns What is read, if something is. */
@@ -74,16 +67,6 @@ export class FollowedPages {
     if (kept === undefined) throw new KernelError("cache pages", "this rank keeps none of these");
     await pageCarrier(sides).writePages(kept, pages, { skip });
     return undefined;
-  }
-
-  /** This rank's part of what the first one has of others. */
-  async #receive(length: number, { first, count }: RanksInARow): Promise<Bytes> {
-    const { rank, size, allGather } = this.#communicator;
-    // What the first of all ranks has of its own stays there.
-    const begin = Math.max(first, 1);
-    const others = new Uint8Array(length * (first + count - begin));
-    await allGather(NOTHING, others, firstsExchange({ size }, others.length));
-    return others.slice((rank - begin) * length, (rank - begin + 1) * length);
   }
 }
 

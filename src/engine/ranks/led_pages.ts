@@ -9,9 +9,10 @@ import type { SharedLayout } from "../../cache/page_form.ts";
 import type { RankPages } from "../../cache/rank_pages.ts";
 import { KernelError, TransferError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
+import type { RankParts } from "../../parallel/parts.ts";
 import type { PageCarrier } from "../schedule/retraction_memory.ts";
 import type { LedGroup } from "./led_group.ts";
-import { firstsExchange, othersExchange, type PagesTask, type RanksInARow } from "./rank_orders.ts";
+import { type PagesTask, pageParts, type RanksInARow } from "./rank_orders.ts";
 
 /** How the first rank has all ranks do something with pages, between two steps. */
 export interface PagesLeader {
@@ -23,6 +24,10 @@ export interface PagesLeader {
   readonly isOne: boolean;
   /** @param own This rank's part of it; what it comes to is nothing where it is none of them. */
   lead<T>(task: PagesTask, own: () => Promise<T>, exchanges?: ByteExchanges<T>): Promise<T>;
+  /** @throws {DeviceError} where the model is not there any more. */
+  requireHere(): void;
+  /** Takes note of an error of this rank, which may be a lost device. @returns What is thrown. */
+  told(error: unknown): unknown;
 }
 
 /** Exchanges of bytes before this rank's part, and behind that of all. */
@@ -39,42 +44,45 @@ const NOTHING = new Uint8Array(0);
 export class LedPages implements Pick<PageCodec, keyof RankPages> {
   readonly #own: PageCodec;
   readonly #leader: PagesLeader;
+  readonly #parts: RankParts;
 
   constructor(own: PageCodec, leader: PagesLeader) {
     this.#own = own;
     this.#leader = leader;
+    this.#parts = pageParts(leader.communicator, leader.ranks, own.layout);
   }
 
   get layout(): SharedLayout {
     return this.#own.layout;
   }
 
-  get #size(): number {
-    return this.#leader.ranks.count;
-  }
-
   packedBytes(pageCount: number, range?: LayerRange): number {
-    return this.#size * this.#own.packedBytes(pageCount, range);
+    return this.#parts.count * this.#own.packedBytes(pageCount, range);
   }
 
   packedSizes(pageCount: number): readonly number[] {
-    return this.#own.packedSizes(pageCount).map((size) => size * this.#size);
+    return this.#own.packedSizes(pageCount).map((size) => size * this.#parts.count);
   }
 
   /** As `PageCodec.readPages`: the bytes of all ranks, one behind the other. */
   readPages(pages: readonly number[], range?: LayerRange): Promise<Bytes> {
-    const { communicator, ranks, isOne } = this.#leader;
-    const own = async () => (isOne ? await this.#own.readPages(pages, range) : NOTHING);
+    const parts = this.#parts;
+    const read = () => this.#own.readPages(pages, range);
+    if (parts.areFirsts) return this.#alone(read);
+    const own = async () => (parts.isOwner ? await read() : NOTHING);
     return this.#leader.lead({ type: "read", pages, range }, own, {
-      behind: async (bytes) => {
-        const length = isOne ? bytes.length : this.#own.packedBytes(pages.length, range);
-        const all = new Uint8Array(length * this.#size);
-        all.set(bytes);
-        const others = all.subarray(bytes.length);
-        await communicator.allGather(NOTHING, others, othersExchange(communicator, ranks, length));
-        return all;
-      },
+      behind: (bytes) => parts.gather(bytes, this.#own.packedBytes(pages.length, range)),
     });
+  }
+
+  /** Of this rank's pages: the others go on meanwhile, and hear nothing of it. */
+  async #alone(read: () => Promise<Bytes>): Promise<Bytes> {
+    try {
+      this.#leader.requireHere();
+      return await read();
+    } catch (error) {
+      throw this.#leader.told(error);
+    }
   }
 
   /** As `PageCodec.writePages`; a rank may have written its pages where another one's are refused. */
@@ -83,21 +91,20 @@ export class LedPages implements Pick<PageCodec, keyof RankPages> {
     pages: readonly number[],
     { skip = 0 }: WritePagesOptions = {},
   ): Promise<void> {
-    const { communicator, isOne } = this.#leader;
-    if (bytes.length % this.#size !== 0) {
-      const problem = `${bytes.length} bytes are not those of ${this.#size} ranks`;
+    const { isOne } = this.#leader;
+    const { count } = this.#parts;
+    if (bytes.length % count !== 0) {
+      const problem = `${bytes.length} bytes are not those of ${count} ranks`;
       throw new TransferError("cache pages", "length", problem);
     }
-    const length = bytes.length / this.#size;
-    const others = bytes.subarray(isOne ? length : 0);
-    const task = { type: "write", pages, skip, length } as const;
+    const length = bytes.length / count;
+    let part = NOTHING;
     const own = async () => {
-      if (isOne) await this.#own.writePages(bytes.subarray(0, length), pages, { skip });
+      if (isOne) await this.#own.writePages(part, pages, { skip });
     };
-    await this.#leader.lead(task, own, {
-      before: () => {
-        const exchange = firstsExchange(communicator, others.length);
-        return communicator.allGather(others, new Uint8Array(others.length), exchange);
+    await this.#leader.lead({ type: "write", pages, skip, length }, own, {
+      before: async () => {
+        part = await this.#parts.spread(bytes, length);
       },
     });
   }

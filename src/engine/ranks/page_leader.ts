@@ -60,9 +60,16 @@ export class PageLeader implements PagesLeader {
     try {
       return requireMoved(outcome);
     } catch (error) {
-      if (error instanceof DeviceError) this.#model.lossBy(error);
-      throw error;
+      throw this.told(error);
     }
+  }
+
+  requireHere(): void {
+    if (this.isGone) throw gone();
+  }
+
+  told(error: unknown): unknown {
+    return error instanceof DeviceError ? this.#model.lossBy(error) : error;
   }
 
   async #lead<T>(
@@ -73,8 +80,7 @@ export class PageLeader implements PagesLeader {
     const { group, loaded } = this.#model;
     if (this.isGone) {
       // The others would move pages of the next model.
-      const reason = new DeviceError("Cannot move cache pages: the device is lost");
-      return { own: { status: "rejected", reason }, all: new Uint8Array(0) };
+      return { own: { status: "rejected", reason: gone() }, all: new Uint8Array(0) };
     }
     const { ranks } = this;
     const copies = this.takeCopies();
@@ -86,6 +92,8 @@ export class PageLeader implements PagesLeader {
     return { ...outcome, own: { status: "fulfilled", value } };
   }
 }
+
+const gone = () => new DeviceError("Cannot move cache pages: the device is lost");
 
 /** What moves the pages of the ranks that `leader` has move theirs, as an engine has it. */
 export function ledMovers(

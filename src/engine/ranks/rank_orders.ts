@@ -6,8 +6,10 @@
  */
 import type { LayerRange } from "../../cache/page_codec.ts";
 import type { PageCopy } from "../../cache/page_copier.ts";
+import { ownersOf, partOfRank, type SharedLayout, UNSHARED } from "../../cache/page_form.ts";
 import type { Batch, BatchSequence } from "../../layers/batch.ts";
-import type { Exchange, RankOf } from "../../parallel/communicator.ts";
+import type { Communicator } from "../../parallel/communicator.ts";
+import { RankParts } from "../../parallel/parts.ts";
 import type {
   LogprobWish,
   RowPenalties,
@@ -90,7 +92,7 @@ export type PagesTask = { readonly pages: readonly number[] } & (
   | { readonly type: "restore"; readonly id: number; readonly skip: number }
   /** To the first rank, behind what has become of them. */
   | { readonly type: "read"; readonly range: LayerRange | undefined }
-  /** From the first rank, so many bytes for each, before what becomes of them. */
+  /** From the first rank, parts of so many bytes, before what becomes of them. */
   | { readonly type: "write"; readonly skip: number; readonly length: number }
 );
 
@@ -109,22 +111,23 @@ export type PagesOrder = PagesTask & {
   readonly released: readonly number[];
 };
 
-/** Exchanges of bytes that the first rank alone brings. */
-export function firstsExchange({ size }: Pick<RankOf, "size">, bytes: number): Exchange {
-  const counts = Array.from({ length: size }, (_, rank) => (rank === 0 ? bytes : 0));
-  return { name: "cache pages", counts };
-}
-
-/** Exchanges of as many bytes of each of some ranks, without those of the first of all. */
-export function othersExchange(
-  { size }: Pick<RankOf, "size">,
+/**
+ * What the pages of ranks are made of, as `ownersOf` has it.
+ *
+ * @param communicator Of all ranks.
+ */
+export function pageParts(
+  communicator: Communicator,
   { first, count }: RanksInARow,
-  bytes: number,
-): Exchange {
-  const counts = Array.from({ length: size }, (_, rank) =>
-    rank > 0 && rank >= first && rank < first + count ? bytes : 0,
-  );
-  return { name: "cache pages", counts };
+  { shares = UNSHARED }: SharedLayout,
+): RankParts {
+  return new RankParts({
+    communicator,
+    owners: ownersOf(shares).map((rank) => first + rank),
+    partOf: (rank) =>
+      rank >= first && rank < first + count ? partOfRank(shares, rank - first) : undefined,
+    name: "cache pages",
+  });
 }
 
 /** Experts of a layer change places in front of the next step. */

@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { SharedLayout } from "../../cache/page_form.ts";
+import { ownersOf, type SharedLayout, UNSHARED } from "../../cache/page_form.ts";
 import { packedSizes } from "../../cache/page_header.ts";
 import { MAX_PAGE_SIZE } from "../../cache/page_pool.ts";
 import { decoded } from "../../disaggregation/decode_layer.ts";
@@ -218,6 +218,7 @@ function shownHosts(options: DisaggregationOptions): string {
 /** Bytes that pages take in one message at most, whatever the other server's page size. */
 function maxFrame(layout: SharedLayout): number {
   const largest = { ...layout, pageSize: MAX_PAGE_SIZE };
-  const onePage = (layout.shares?.ranks ?? 1) * packedSizes(largest, 1).at(-1)!;
+  const parts = ownersOf(layout.shares ?? UNSHARED).length;
+  const onePage = parts * packedSizes(largest, 1).at(-1)!;
   return FRAME_HEADER_BYTES + onePage + MAX_PAGE_BYTES;
 }

@@ -71,6 +71,11 @@ const STATES: Readonly<Record<string, (communicator: MpiCommunicator) => Promise
     const times = await toAllTimes(communicator);
     if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
   },
+  async "page times"(communicator) {
+    const { pageTimes } = await import("./page_times.ts");
+    const times = await pageTimes(communicator);
+    if (communicator.rank === 0) await say(`times: ${JSON.stringify(times)}`);
+  },
   /** The argument says what is asked. */
   async "step times"(communicator) {
     const { stepTimes } = await import("./step_times.ts");
