@@ -105,8 +105,12 @@ const start = {
   router: () => router(urls, args),
 };
 const url = await start[mode]();
-process.on("message", () => {
-  process.send!({ cpu: process.cpuUsage(), memory: process.memoryUsage.rss() });
+process.on("message", (asked) => {
+  const figures = { cpu: process.cpuUsage(), memory: process.memoryUsage.rss() };
+  if (asked !== "held") return void process.send!(figures);
+  globalThis.gc!();
+  const { heapUsed, external } = process.memoryUsage();
+  process.send!({ ...figures, held: heapUsed + external });
 });
 process.on("disconnect", () => process.exit());
 process.send!({ url });

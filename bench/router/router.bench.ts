@@ -1,6 +1,6 @@
 /**
  * What the router costs for a chunk of a stream, and for a request without its chunks: processor time of
- * its process, with every byte compared, beside a plain proxy of hono, and beside a pipe of Node, which is
+ * its process, and memory, with every byte compared, beside a plain proxy of hono, and beside a pipe of Node, which is
  * what two sockets cost. Streams have their events at the same ticks, as the steps of a model make them.
  *
  * A request costs as much as some dozens of chunks, so streams of two lengths tell the two apart.
@@ -26,6 +26,8 @@ const MOST_OF_CHUNK = 15;
 const RATE = 8000;
 /** Of each kind; the least counts, as others use the machine too. */
 const ROUNDS = 2;
+/** Milliseconds from one event to the next of streams whose memory is looked at. */
+const STANDING = 2500;
 /** Streams at once, and the events of short ones and of long ones. */
 const LOADS = [
   { streams: 50, lengths: [40, 360] },
@@ -50,19 +52,20 @@ afterAll(async () => {
 });
 
 async function started(mode: string, options: object): Promise<MeasuredProcess> {
-  const one = await startServer(script, mode, options);
+  const one = await startServer(script, mode, options, ["--expose-gc"]);
   running.push(one);
   return one;
 }
 
 /** One stream to its end. */
-function read(url: string, agent: Agent, body: string): Promise<string> {
+function read(url: string, agent: Agent, body: string, onFirst = () => {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const headers = { "content-type": "application/json", "content-length": body.length };
     const options = { method: "POST", agent, headers };
     const outgoing = request(`${url}/v1/chat/completions`, options, (incoming) => {
       let text = "";
       incoming.setEncoding("utf8").on("data", (piece: string) => {
+        if (text === "") onFirst();
         text += piece;
       });
       incoming.on("end", () => resolve(text)).on("error", reject);
@@ -92,6 +95,28 @@ async function costOf(proxy: MeasuredProcess, { streams, events }: Load): Promis
   return (1e6 * seconds) / streams;
 }
 
+/** KiB that each of so many open streams holds. */
+async function heldOf(proxy: MeasuredProcess, streams: number): Promise<number> {
+  const agent = new Agent({ keepAlive: true });
+  const body = JSON.stringify({ streams, events: 2, interval: STANDING, messages: [] });
+  const before = await proxy.held();
+  let begun = 0;
+  let onAll = () => {};
+  const all = new Promise<void>((resolve) => {
+    onAll = resolve;
+  });
+  const onFirst = () => {
+    begun += 1;
+    if (begun === streams) onAll();
+  };
+  const texts = Array.from({ length: streams }, () => read(proxy.url, agent, body, onFirst));
+  await all;
+  const held = await proxy.held();
+  expect((await Promise.all(texts)).every((text) => text === streamOf(2))).toBe(true);
+  agent.destroy();
+  return (held - before) / streams / 2 ** 10;
+}
+
 test("a chunk costs little, and a thousand streams little memory", async () => {
   const urls = [source.url];
   const args = ["--max-concurrent-requests", "2000", "--policy", "cache_aware"];
@@ -116,13 +141,21 @@ test("a chunk costs little, and a thousand streams little memory", async () => {
       const chunk = (least[1]! - least[0]!) / (long - short);
       ofChunk.set(`${name} ${streams}`, chunk);
       const memory = (await proxy.memory()) / 2 ** 20;
+      const held = await heldOf(proxy, streams);
       rows.push([
         ...[String(streams), name, chunk.toFixed(1), (least[0]! - short * chunk).toFixed(0)],
-        memory.toFixed(0),
+        ...[memory.toFixed(0), held.toFixed(1)],
       ]);
     }
   }
-  const columns = ["streams", "", "us of a chunk", "us of a request", "MiB of the process"];
+  const columns = [
+    "streams",
+    "",
+    "us of a chunk",
+    "us of a request",
+    "MiB",
+    "KiB held by a stream",
+  ];
   console.log(table(columns, rows));
   for (const { streams } of LOADS) {
     const router = ofChunk.get(`router ${streams}`)!;

@@ -21,7 +21,16 @@ export interface MeasuredProcess {
   cpuSeconds(): Promise<number>;
   /** Bytes that it takes of the machine's memory. */
   memory(): Promise<number>;
+  /** Bytes of JavaScript that something holds; of processes with `--expose-gc` that count them. */
+  held(): Promise<number>;
   close(): Promise<void>;
+}
+
+/** What a process says of itself. */
+interface Figures {
+  readonly cpu: NodeJS.CpuUsage;
+  readonly memory: number;
+  readonly held?: number;
 }
 
 /** Bundles the server; a bundle is what users run, and what a bench's transforms leave alone. */
@@ -61,15 +70,17 @@ export async function startServer(
   script: string,
   mode: string,
   options: object,
+  flags: readonly string[] = [],
 ): Promise<MeasuredProcess> {
-  const execArgv = profiling();
+  const execArgv = [...profiling(), ...flags];
   const child = fork(script, [mode, JSON.stringify(options)], { execArgv });
   const { url } = (await answerOf(child)) as { readonly url: string };
-  const figures = async () => {
+  const asked = async (message: "figures" | "held") => {
     const answer = answerOf(child);
-    child.send("figures");
-    return (await answer) as { readonly cpu: NodeJS.CpuUsage; readonly memory: number };
+    child.send(message);
+    return (await answer) as Figures;
   };
+  const figures = () => asked("figures");
   return {
     url,
     async cpuSeconds() {
@@ -77,6 +88,7 @@ export async function startServer(
       return (cpu.user + cpu.system) / 1e6;
     },
     memory: async () => (await figures()).memory,
+    held: async () => (await asked("held")).held!,
     async close() {
       const closed = new Promise((resolve) => child.once("exit", resolve));
       child.disconnect();

@@ -2,11 +2,12 @@
  * Random schedules with real processes: two servers of either kind behind a router, requests of all kinds,
  * and faults. Each request is answered as by one server or ends with an error that says so.
  *
- * `WISP_CAMPAIGN=1` goes on where an earlier campaign was stopped, and keeps its counts in bench/results.
+ * `WISP_CAMPAIGN=1` goes on where an earlier campaign was stopped, and keeps its counts in bench/results;
+ * a larger number says how many schedules run side by side.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
+import { keepResult, keptResults } from "../support/pairs/kept_results.ts";
 import {
   drawnSchedule,
   noCounts,
@@ -18,7 +19,9 @@ import { comparedPair, EMBEDDED, tinyModel } from "../support/pairs/tiny_pair.ts
 import { stopAll } from "../support/wisp.ts";
 
 const isFull = process.env.WISP_TEST_FULL === "1";
-const isCampaign = process.env.WISP_CAMPAIGN === "1";
+/** Schedules that run at once in a campaign; otherwise there is none. */
+const lanes = Number(process.env.WISP_CAMPAIGN ?? 0);
+const isCampaign = lanes > 0;
 const RESULTS = fileURLToPath(
   new URL("../../../bench/results/disaggregation_schedules.json", import.meta.url),
 );
@@ -34,32 +37,31 @@ const AIMS: Readonly<Record<ModelName, number>> = {
 
 afterAll(stopAll);
 
-const kept = (): Record<string, ScheduleCounts> =>
-  isCampaign && existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")).counts : {};
-
 test.each(MODELS.filter((name) => AIMS[name] > 0))(
   "%s: answers are those of one server, or errors that say so",
   async (name) => {
-    const all = kept();
-    const counts = all[name] ?? noCounts();
-    all[name] = counts;
+    const kept = isCampaign ? keptResults<ScheduleCounts>(RESULTS)[name] : undefined;
+    const counts = { ...noCounts(), ...kept };
     const model = name === "one layer" ? await tinyModel() : EMBEDDED;
-    const compared = await comparedPair({
-      model,
-      names: ["prefill", "decode", "prefill 2", "decode 2"],
-    });
-    const { pair } = compared;
-    try {
+    const pairs: RunningPair[] = [];
+    const run = async () => {
+      const names = ["prefill", "decode", "prefill 2", "decode 2"] as const;
+      const compared = await comparedPair({ model, names });
+      pairs.push(compared.pair);
       // In short: one without a fault, one with.
-      const seeds = isFull || isCampaign ? undefined : shortSeeds(pair);
+      const seeds = isFull || isCampaign ? undefined : shortSeeds(compared.pair);
       while (counts.schedules < AIMS[name]) {
-        const seed = seeds?.[counts.schedules] ?? counts.schedules + 1;
+        const seed = seeds?.[counts.schedules] ?? counts.begun + 1;
+        counts.begun += 1;
         await runSchedule(compared, seed, counts);
-        if (isCampaign) keep(all);
+        if (isCampaign) keepResult(RESULTS, name, counts);
       }
+    };
+    try {
+      await Promise.all(Array.from({ length: Math.max(lanes, 1) }, run));
     } finally {
       await stopAll();
-      await pair.close();
+      for (const pair of pairs) await pair.close();
     }
     console.log(name, counts);
     expect(counts.failures).toEqual([]);
@@ -76,8 +78,4 @@ function shortSeeds({ names }: RunningPair): readonly number[] {
       ({ fault, name }) => fault === "killed" && name !== "router",
     );
   return [seeds.find(isCalm)!, seeds.find(isKilled)!];
-}
-
-function keep(counts: Readonly<Record<string, ScheduleCounts>>): void {
-  writeFileSync(RESULTS, `${JSON.stringify({ counts }, null, 2)}\n`);
 }

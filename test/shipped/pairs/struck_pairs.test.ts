@@ -3,14 +3,14 @@
  * gets the answer or is told by a typed error in time, no token is wrong, and nothing is left.
  *
  * `WISP_CAMPAIGN=1` goes through all of it, goes on where it was stopped, and keeps what clients saw in
- * bench/results.
+ * bench/results. Runs with other names (`-t "prefill rank"`) may go side by side.
  */
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { table } from "../../../bench/support/table.ts";
 import { lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { ask, idsOf } from "../support/pairs/asked.ts";
+import { keepResult, keptResults } from "../support/pairs/kept_results.ts";
 import { STROKES, type Stroke, type Struck } from "../support/pairs/stroke.ts";
 import {
   type Outcome,
@@ -24,7 +24,7 @@ import { type ComparedPair, comparedPair, tinyModel } from "../support/pairs/tin
 import { PAGES } from "../support/pairs/watched_pages.ts";
 import { stopAll } from "../support/wisp.ts";
 
-const isCampaign = process.env.WISP_CAMPAIGN === "1";
+const isCampaign = Number(process.env.WISP_CAMPAIGN ?? 0) > 0;
 const isFull = process.env.WISP_TEST_FULL === "1" || isCampaign;
 const RESULTS = fileURLToPath(
   new URL("../../../bench/results/disaggregation_failures.json", import.meta.url),
@@ -41,11 +41,12 @@ const SHORT: readonly Strike[] = [
   { struck: "prefill", stroke: "killed", state: "pages moving" },
 ];
 
-const kept: Record<string, Outcome> =
-  isCampaign && existsSync(RESULTS) ? JSON.parse(readFileSync(RESULTS, "utf8")) : {};
+const kept: Record<string, Outcome> = isCampaign ? { ...keptResults<Outcome>(RESULTS) } : {};
 const isDone = (given: Strike) => strikeName(given) in kept;
 const OF_SERVERS = (isFull ? all(SERVERS, STROKES) : SHORT).filter((one) => !isDone(one));
-const OF_RANKS = (isFull ? all(RANKS, ["killed", "frozen"]) : []).filter((one) => !isDone(one));
+const OF_RANKS = (isFull ? all(RANKS, ["killed", "frozen", "slowed"]) : []).filter(
+  (one) => !isDone(one),
+);
 
 /** Seconds that a machine under load takes longer. */
 const LOAD = 30;
@@ -76,7 +77,7 @@ async function requireOrder(compared: ComparedPair, given: Strike): Promise<void
   expect(outcome.restSeconds).toBeLessThan(limitOf(given) + LOAD);
   requireTold(outcome);
   kept[strikeName(given)] = outcome;
-  if (isCampaign) writeFileSync(RESULTS, `${JSON.stringify(kept, null, 2)}\n`);
+  if (isCampaign) keepResult(RESULTS, strikeName(given), outcome);
 }
 
 /** Seconds: three signs of life or three checks are missing, or the connection ends. */

@@ -51,6 +51,8 @@ export function drawnSchedule(seed: number, names: readonly Name[]): Schedule {
 
 export interface ScheduleCounts {
   schedules: number;
+  /** The last seed that was taken: a campaign that was stopped goes on behind it. */
+  begun: number;
   /** Schedules without a fault: all that stayed must be answered. */
   calm: number;
   requests: number;
@@ -62,7 +64,7 @@ export interface ScheduleCounts {
 }
 
 export const noCounts = (): ScheduleCounts => ({
-  ...{ schedules: 0, calm: 0, requests: 0, endings: {}, faults: {}, failures: [] },
+  ...{ schedules: 0, begun: 0, calm: 0, requests: 0, endings: {}, faults: {}, failures: [] },
 });
 
 const count = (counts: Record<string, number>, name: string) => {
