@@ -3,19 +3,11 @@
  *
  * @module
  */
-import { once } from "node:events";
 import { createServer, type Server, type Socket } from "node:net";
 import { type Facts, firstDifference } from "../../parallel/agree.ts";
 import { CONTROL_LIMITS, ControlChannel, type Message, SAID_BY_NONE } from "./control_channel.ts";
 import { EXIT, type ExitCode, LaunchError } from "./launch_error.ts";
-import {
-  type Address,
-  addressText,
-  type Deferred,
-  deferred,
-  type Nodes,
-  type NodesOptions,
-} from "./nodes.ts";
+import { type Deferred, deferred, listenAt, type Nodes, type NodesOptions } from "./nodes.ts";
 import type { KeyValues } from "./pmi_service.ts";
 
 /**
@@ -50,7 +42,8 @@ class HeadNode implements Nodes {
   async meet(): Promise<void> {
     const { nodes, address, timeout, signal } = this.#options;
     if (nodes === 1) return;
-    this.#server = await listen(address!, (socket) => this.#welcome(socket));
+    this.#server = createServer((socket) => this.#welcome(socket));
+    await listenAt(this.#server, address!);
     const timer = setTimeout(() => this.fail(this.#late()), timeout);
     const stop = () =>
       this.fail(new LaunchError("Cannot wait for the group: it is stopped", EXIT.failed));
@@ -208,28 +201,6 @@ class HeadNode implements Nodes {
   }
 }
 
-function isFacts(value: unknown): value is Facts {
+export function isFacts(value: unknown): value is Facts {
   return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-async function listen(address: Address, onSocket: (socket: Socket) => void): Promise<Server> {
-  const server = createServer(onSocket);
-  server.listen({ host: address.host, port: address.port });
-  try {
-    await once(server, "listening");
-    return server;
-  } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    const states: Readonly<Record<string, string>> = {
-      EADDRINUSE: "another program has the port",
-      EADDRNOTAVAIL: "this machine does not have the address; node 0 runs where it is",
-      ENOTFOUND: "there is no such host",
-    };
-    const state = states[code ?? ""] ?? message;
-    throw new LaunchError(
-      `Cannot wait for nodes at ${addressText(address)}: ${state}`,
-      EXIT.failed,
-      { cause },
-    );
-  }
 }

@@ -12,7 +12,7 @@ import type { KeyValues } from "./pmi_service.ts";
 /** Milliseconds between two tries to reach node 0. */
 const RETRY = 200;
 /** Milliseconds that one try may take. */
-const TRY = 5000;
+export const TRY = 5000;
 
 /**
  * Goes to node 0, which may start later, and waits until every node has come.
@@ -139,8 +139,8 @@ class MemberNode implements Nodes {
 }
 
 /** @throws {LaunchError} where the time is over or the wait is stopped. */
-async function waitToRetry(
-  { address, timeout, signal }: NodesOptions,
+export async function waitToRetry(
+  { address, timeout, signal }: Pick<NodesOptions, "address" | "timeout" | "signal">,
   deadline: number,
   problem: string,
 ): Promise<void> {

@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { once } from "node:events";
+import type { Server } from "node:net";
 import type { Facts } from "../../parallel/agree.ts";
-import type { LaunchError } from "./launch_error.ts";
+import { EXIT, LaunchError } from "./launch_error.ts";
 import type { KeyValues } from "./pmi_service.ts";
 
 export interface Address {
@@ -44,6 +46,31 @@ export interface Nodes {
 /** "host:port", for messages. */
 export function addressText({ host, port }: Address): string {
   return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/**
+ * Has node 0 wait for the others there.
+ *
+ * @throws {LaunchError} where the address cannot be used.
+ */
+export async function listenAt(server: Server, address: Address): Promise<void> {
+  server.listen({ host: address.host, port: address.port });
+  try {
+    await once(server, "listening");
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const states: Readonly<Record<string, string>> = {
+      EADDRINUSE: "another program has the port",
+      EADDRNOTAVAIL: "this machine does not have the address; node 0 runs where it is",
+      ENOTFOUND: "there is no such host",
+    };
+    const state = states[code ?? ""] ?? message;
+    throw new LaunchError(
+      `Cannot wait for nodes at ${addressText(address)}: ${state}`,
+      EXIT.failed,
+      { cause },
+    );
+  }
 }
 
 export interface Deferred<T> {

@@ -35,17 +35,21 @@ export interface StartRanksOptions {
   /** Whether a group that has ended is started again. */
   readonly restart: boolean;
   readonly log: Logger;
+  /** Gives the first start up. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Starts the ranks of node 0, of one replica where there are several, and waits for those of all others. */
 export function startRanks(given: StartRanksOptions): StartEngine {
   const { restart } = given;
   return (options, report, part) => {
-    const log = part === undefined ? given.log : given.log.ofReplica(part.replica);
+    const number = part?.number ?? part?.replica;
+    const log = number === undefined ? given.log : given.log.ofReplica(number);
     const facts = { "--restart": restart };
     return RestartingEngine.start({
       log,
       restarts: new Restarts(restart, log),
+      signal: given.signal,
       start: (signal) => startGroup({ ...given, log }, { options, facts, report, part, signal }),
     });
   };

@@ -39,16 +39,26 @@ export function asksForNodes({ nnodes, nodeRank, distInitAddr }: LaunchOptions):
  * @throws {OptionError} where options do not go together.
  */
 export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
-  const { tpSize, dpSize, nnodes, nodeRank, distInitAddr, distTimeout } = options;
+  const { tpSize, dpSize, nnodes = 1, nodeRank, distInitAddr, distTimeout } = options;
   if (!asksForNodes(options)) return undefined;
+  // A replica has all of its ranks on one node.
+  const ranks = replicasOfNodes(options) ? tpSize * nnodes : tpSize;
   const place = groupPlace({
-    tpSize,
+    tpSize: ranks,
     distInitAddr,
-    nnodes: nnodes ?? 1,
+    nnodes,
     nodeRank: nodeRank ?? 0,
     distTimeout: distTimeout ?? TIMEOUT,
   });
   return tpSize * dpSize === 1 ? undefined : place;
+}
+
+/** Whether each of several machines has replicas of its own. */
+export function replicasOfNodes(
+  options: Pick<LaunchOptions, "dpSize" | "nnodes" | "enableDpAttention">,
+): boolean {
+  const { dpSize, nnodes = 1 } = options;
+  return dpSize > 1 && nnodes > 1 && attentionGroupsOf(options) === undefined;
 }
 
 /** @throws {OptionError} naming what ranks that are processes cannot do. */

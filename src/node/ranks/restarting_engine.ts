@@ -27,6 +27,8 @@ export interface RestartingOptions {
   readonly log: Logger;
   /** Starts a group; the signal gives it up. */
   readonly start: (signal: AbortSignal) => Promise<StartedEngine>;
+  /** Of the first start. Default: it is not given up. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 export class RestartingEngine implements StartedEngine {
@@ -45,7 +47,8 @@ export class RestartingEngine implements StartedEngine {
 
   /** @throws as the first start: only a group that has run is started again. */
   static async start(options: RestartingOptions): Promise<RestartingEngine> {
-    return new RestartingEngine(await options.start(new AbortController().signal), options);
+    const { signal = new AbortController().signal } = options;
+    return new RestartingEngine(await options.start(signal), options);
   }
 
   private constructor(first: StartedEngine, options: RestartingOptions) {
@@ -99,7 +102,8 @@ export class RestartingEngine implements StartedEngine {
   }
 
   status(): EngineStatus {
-    const status = { ...this.#current.status(), restarts: this.#restarts };
+    const current = this.#current.status();
+    const status = { ...current, restarts: this.#restarts + (current.restarts ?? 0) };
     if (this.#reason === undefined) return status;
     return { ...status, healthy: false, recovering: !this.#isGone };
   }

@@ -9,6 +9,7 @@ import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
 import { environmentWarnings } from "../options/environment.ts";
 import type { LaunchOptions } from "../options/options.ts";
+import type { MemberWork } from "../replicas/serve_replicas.ts";
 import { serve } from "../serve/http.ts";
 import { LAST_WORDS } from "../serve/shutdown.ts";
 import { lineReport } from "../serve/start_report.ts";
@@ -20,6 +21,16 @@ import { Restarts } from "./restarts.ts";
 const HEALTH: readonly string[] = ["/health", "/health_generate"];
 const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 
+interface Member {
+  readonly place: GroupPlace;
+  readonly log: Logger;
+  /** Where it has whole replicas, of several machines': how many, and what serves them. */
+  readonly replicas?: {
+    readonly count: number;
+    readonly serve: (options: LaunchOptions, given: MemberWork) => Promise<void>;
+  };
+}
+
 /**
  * Runs until the group has ended.
  *
@@ -27,42 +38,33 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
  */
 export async function serveMember(
   options: LaunchOptions,
-  { place, log }: { readonly place: GroupPlace; readonly log: Logger },
+  { place, log, replicas }: Member,
 ): Promise<void> {
   for (const warning of environmentWarnings(process.env, true)) {
     log.line("warning", `Warning: ${warning}`);
   }
-  let missing = place.ranksPerNode;
-  const health = await serve({ fetch: (request) => healthAnswer(request, missing === 0) }, options);
+  let isReady = false;
+  const health = await serve({ fetch: (request) => healthAnswer(request, isReady) }, options);
   log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
   const restarts = new Restarts(options.restart, log);
   const ending = endOnSignal(options, { log, onSignal: () => restarts.end() });
-  const run = () => {
-    missing = place.ranksPerNode;
-    return launchRanks({
-      place,
-      options: engineOptionsOf(options),
-      facts: { "--restart": options.restart },
-      reportsSteps: false,
-      onBound: (sentence) => log.line("info", sentence),
-      signal: ending.signal,
-      onMessage: (message, rank) => {
-        if (message.type === "report") tellReport(lineReport(log.ofRank(rank)), message);
-        if (message.type !== "loaded") return;
-        missing -= 1;
-        if (missing > 0) return;
-        restarts.runs();
-        log.line("info", `Ready: the ranks of node ${place.node} are loaded`);
-      },
-    });
+  const ready = (what: string) => {
+    isReady = true;
+    restarts.runs();
+    log.line("info", `Ready: the ${what} of node ${place.node} are loaded`);
   };
+  const { signal } = ending;
+  const run = () =>
+    replicas === undefined
+      ? runRanks(options, { place, log, signal, onLoaded: () => ready("ranks") })
+      : replicas.serve(options, { place, log, signal, onLoaded: () => ready("replicas") });
   try {
     for (let isOver = false; !isOver; ) {
       try {
         await run();
         isOver = true;
       } catch (error) {
-        missing = place.ranksPerNode;
+        isReady = false;
         await restarts.next(error, ending.signal);
       }
     }
@@ -72,6 +74,28 @@ export async function serveMember(
     ending.forget();
     await health.close(LAST_WORDS);
   }
+}
+
+/** Until the group has ended. */
+function runRanks(
+  options: LaunchOptions,
+  { place, log, signal, onLoaded }: MemberWork,
+): Promise<void> {
+  let missing = place.ranksPerNode;
+  return launchRanks({
+    place,
+    options: engineOptionsOf(options),
+    facts: { "--restart": options.restart },
+    reportsSteps: false,
+    onBound: (sentence) => log.line("info", sentence),
+    signal,
+    onMessage: (message, rank) => {
+      if (message.type === "report") tellReport(lineReport(log.ofRank(rank)), message);
+      if (message.type !== "loaded") return;
+      missing -= 1;
+      if (missing === 0) onLoaded();
+    },
+  });
 }
 
 /** As node 0 answers probes, without anything about the model. */

@@ -19,7 +19,13 @@ import { serveModel } from "../serve/serve_model.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
 import { attentionGroups, requireUsableGroups } from "./attention_group_options.ts";
 import { requireOverlap } from "./overlap_options.ts";
-import { asksForNodes, rankPlace, requireOfProcesses, roleOptionsOf } from "./rank_place.ts";
+import {
+  asksForNodes,
+  rankPlace,
+  replicasOfNodes,
+  requireOfProcesses,
+  roleOptionsOf,
+} from "./rank_place.ts";
 
 /**
  * Runs until SIGTERM or SIGINT, or until the group has ended.
@@ -95,10 +101,19 @@ async function serveNode(
   options: LaunchOptions,
   { context, place, log }: NodeSetting,
 ): Promise<void> {
+  const areReplicas = replicasOfNodes(options);
   if (place.node > 0) {
     await requireFreeAddress(options);
     const { serveMember } = await import("./serve_member.ts");
-    return serveMember(options, { place, log });
+    if (!areReplicas) return serveMember(options, { place, log });
+    const { serveReplicas: serve } = await import("../replicas/serve_replicas.ts");
+    const count = options.dpSize / place.nodes;
+    return serveMember(options, { place, log, replicas: { count, serve } });
+  }
+  if (areReplicas) {
+    const { startReplicasOfNodes } = await import("../replicas/replicas_of_nodes.ts");
+    const startEngine = startReplicasOfNodes(options, { place, log });
+    return serveModel(options, { ...context, startEngine, startsProcesses: true });
   }
   const { startRanks } = await import("./group_engine.ts");
   const start = startRanks({ place, role: roleOptionsOf(options), restart: options.restart, log });

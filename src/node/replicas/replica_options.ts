@@ -22,8 +22,8 @@ export const REPLICA_OPTIONS = {
     default: 1,
     help:
       "replicas of the model that answer different requests, each with --tp-size ranks, weights, a cache " +
-      "and batches of its own; all in this process, or each rank of each a process where --nnodes is 1. " +
-      "Those that share an adapter share its memory out",
+      "and batches of its own; all in this process, or with --nnodes each rank of each a process, and as " +
+      "many replicas on every machine. Those that share an adapter share its memory out",
     group,
   },
   loadBalanceMethod: {
@@ -70,10 +70,15 @@ export function requireUsableReplicas(
       `Cannot use option ${DP_SIZE} ${dpSize} together with ${what}: ${problem}`,
     );
   };
-  const oneMachine = "all replicas are on one machine, and started by its server";
   const launcher = "a launcher of ranks such as mpiexec";
-  if (nnodes > 1 && !ofGroups) refuse(`${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`, oneMachine);
-  if (isOuter && !ofGroups) refuse(launcher, oneMachine);
+  const machines = `${GROUP_OPTIONS.nnodes.flags[0]} ${nnodes}`;
+  if (dpSize % nnodes !== 0 && !ofGroups) {
+    refuse(
+      machines,
+      `${nnodes} machines cannot have as many replicas each, with all of their ranks`,
+    );
+  }
+  if (isOuter && !ofGroups) refuse(launcher, "the server starts the ranks of all replicas itself");
   if (disaggregationMode !== "null" && areProcesses) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
     const problem = ofGroups

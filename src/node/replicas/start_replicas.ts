@@ -76,16 +76,20 @@ function freeDevices(engines: readonly StartedEngine[]): void {
 }
 
 /** Requests without a seed draw different answers on different replicas. */
-function optionsOf(options: StartOptions, replica: number): StartOptions {
+export function optionsOf(options: StartOptions, replica: number): StartOptions {
   const { randomSeed } = options;
   if (randomSeed === undefined) return options;
   return { ...options, randomSeed: (randomSeed + replica) % 2 ** 32 };
 }
 
-/** What is the same of all replicas is said once. */
-export function reportOf(report: StartReport, replica: number): StartReport {
+/** What is the same of all replicas is said once. @param isFirst Whether it is the one that says it. */
+export function reportOf(
+  report: StartReport,
+  replica: number,
+  isFirst = replica === 0,
+): StartReport {
   const own = report.ofReplica?.(replica) ?? report;
   const { model, attention, family } = report;
-  if (replica === 0) return { ...own, model, attention, family };
+  if (isFirst) return { ...own, model, attention, family };
   return { ...own, model: () => {}, attention: () => {}, family: () => {} };
 }

@@ -55,10 +55,14 @@ type StartedGroups = Pick<
   "dpSize" | "loadBalanceMethod" | "enableDpAttention" | "enableDpLmHead"
 >;
 
-/** One of several replicas of a model that this process has. */
+/** One of several replicas of a model. */
 export interface ReplicaPart {
+  /** Which of those of this machine. */
   readonly replica: number;
+  /** Of this machine. */
   readonly replicas: number;
+  /** Its number among those of all machines. Default: that of this machine. */
+  readonly number?: number;
   /** That all of them share. */
   readonly services: Pick<EngineOptions, "grammarService" | "textService">;
   /** Where they are attention groups, which share the ranks of one model. */
