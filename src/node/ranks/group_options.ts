@@ -53,7 +53,7 @@ export function idleGroupOptions(
     ...(distInitAddr !== undefined && nnodes === 1
       ? [idle("--dist-init-addr", "one machine meets no other")]
       : []),
-    ...(distTimeout !== undefined && tpSize === 1
+    ...(distTimeout !== undefined && tpSize === 1 && nnodes === 1
       ? [idle("--dist-timeout", "one rank waits for no other")]
       : []),
     ...(restart && !hasProcesses

@@ -32,6 +32,8 @@ export interface ReplicaNodesOptions {
   readonly facts: Facts;
   /** Milliseconds in which all must have come. */
   readonly timeout: number;
+  /** Milliseconds between signs of life. Default 2000. */
+  readonly beat?: number;
 }
 
 export class ReplicaNodes {
@@ -154,7 +156,7 @@ export class ReplicaNodes {
     }
     socket.setNoDelay(true);
     this.#sockets.handleUpgrade(request, socket, head, (client) => {
-      this.#admit(join.replica, new NodePort(client, socket));
+      this.#admit(join.replica, new NodePort(client, socket, this.#options.beat));
     });
   }
 

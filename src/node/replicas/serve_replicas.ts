@@ -106,14 +106,13 @@ async function loadReplica(
   signal.throwIfAborted();
   const number = numbers[i]!;
   let adapter = "";
-  const report = reportOf(lineReport(log), number, i === 0);
+  const report = reportOf(lineReport(log, options.decodeLogInterval), number, i === 0);
   const noted: typeof report = {
     ...report,
     adapter: (found) => {
       adapter = found.name;
       report.adapter(found);
     },
-    step: undefined,
   };
   const start = startRanks({ place: ofOneNode(place), restart: options.restart, log, signal });
   const part = { replica: i, replicas: numbers.length, number, services: sharedServices() };

@@ -10,13 +10,25 @@ import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { startCommand } from "../../support/package/run_command.ts";
 
 const launch = (args: readonly string[]) => parseOptions(LAUNCH_OPTIONS, args).values;
-const OWN = "all replicas are on one machine, and started by its server";
+const OWN = "the server starts the ranks of all replicas itself";
 
 describe("several replicas are refused", () => {
   test.each([
     [
-      ["--tp", "2", "--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
-      `--dp-size 2 together with --nnodes 2: ${OWN}`,
+      ["--tp", "4", "--nnodes", "4", "--dist-init-addr", "127.0.0.1:5000"],
+      "--dp-size 2 together with --nnodes 4: 4 machines cannot have as many replicas each",
+    ],
+    [
+      [
+        ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
+        ...["--disaggregation-mode", "decode"],
+      ],
+      "together with --disaggregation-mode decode and --nnodes: each replica of processes",
+    ],
+    [["--nnodes", "2"], "--nnodes 2: --dist-init-addr has to say where the machines meet"],
+    [
+      ["--nnodes", "2", "--node-rank", "2", "--dist-init-addr", "127.0.0.1:5000"],
+      "--node-rank 2: the machines of --nnodes 2 are 0 to 1",
     ],
     [
       ["--disaggregation-mode", "prefill", "--nnodes", "1"],
