@@ -170,40 +170,32 @@ export function compileSecondRows(
 ): void {
   const rowBytes = ROW_WORDS * 4;
   plan.addVarying((sizes) => {
-    takeSecond(plan.recorder, sizes, { from: step.rows, to: second.rows, rowBytes });
-    if (step.parted === undefined) return;
-    const [from, to] = [step.parted.rows, second.parted!.rows];
-    takeSecond(plan.recorder, sizes, { from, to, rowBytes });
+    const take = (whole: Tensor, own: Tensor) =>
+      copySecond(plan.recorder, sizes, { whole, second: own, rowBytes }, "taken");
+    take(step.rows, second.rows);
+    if (step.parted !== undefined) take(step.parted.rows, second.parted!.rows);
   });
 }
 
 /** Records a copy of the rows of the second micro-batch, where a step has two. */
-export function takeSecond(
+export function copySecond(
   recorder: Recorder,
   { microBatches }: Step,
-  { from, to, rowBytes }: SecondRows,
+  { whole, second, rowBytes }: SecondRows,
+  way: "taken" | "returned",
 ): void {
   if (microBatches === undefined) return;
   const { rows, place } = microBatches[1];
-  recorder.copy(behind(from, place!.first * rowBytes), to, rows * rowBytes);
-}
-
-/** The way back of what `takeSecond` takes: `from` has the step's rows, `to` the second's. */
-export function returnSecond(
-  recorder: Recorder,
-  { microBatches }: Step,
-  { from, to, rowBytes }: SecondRows,
-): void {
-  if (microBatches === undefined) return;
-  const { rows, place } = microBatches[1];
-  recorder.copy(to, behind(from, place!.first * rowBytes), rows * rowBytes);
+  const part = behind(whole, place!.first * rowBytes);
+  const [from, to] = way === "taken" ? [part, second] : [second, part];
+  recorder.copy(from, to, rows * rowBytes);
 }
 
 interface SecondRows {
-  /** Of the step. */
-  readonly from: Tensor;
-  /** Of the second micro-batch. */
-  readonly to: Tensor;
+  /** Has rows of the step, */
+  readonly whole: Tensor;
+  /** and of the second micro-batch. */
+  readonly second: Tensor;
   readonly rowBytes: number;
 }
 

@@ -1,5 +1,5 @@
 /** Attention groups: ranks that share a model and attend to different rows have the bits of one. */
-import { test } from "vitest";
+import { expect, test } from "vitest";
 import { randomDeepseek } from "../support/checkpoints/random_deepseek.ts";
 import { type RandomGqa, randomGqa } from "../support/checkpoints/random_gqa.ts";
 import { smallestCaseOnly } from "../support/devices/gpu.ts";
@@ -29,14 +29,15 @@ const DEEPSEEK = {
 test("two groups", async () => {
   const source = randomDeepseek({ config: DEEPSEEK, dtype: "FP8" });
   const want = await answersOfOne(source);
+  const weights: number[] = [];
   for (const options of [{}, { headByGroup: true }, { wholeDenseLayers: true }]) {
     const ranks = await expectAlike(source, want, { size: 2, attentionGroups: 2, ...options });
-    console.log(
-      ranks[0]!.exchanged.names.slice(0, 12),
-      ranks[0]!.session.loaded.memoryBudget.weightBytes / want.weightBytes,
-    );
+    weights.push(ranks[0]!.session.loaded.memoryBudget.weightBytes);
     closeRanks(ranks);
   }
+  const [shared, ...whole] = weights as [number, ...number[]];
+  expect(shared).toBeLessThan(want.weightBytes);
+  for (const more of whole) expect(more).toBeGreaterThan(shared);
 });
 
 const GQA = {

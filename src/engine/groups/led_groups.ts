@@ -154,6 +154,7 @@ class LedGroups implements ConductedRanks {
   /** The model is not used any more: ranks have another one, or are about to. */
   leave(): void {
     this.#failure ??= new DeviceError("Cannot compute a step: the device is lost");
+    this.#model.isLeft = true;
     for (const pages of this.#pages) pages.isGone = true;
   }
 

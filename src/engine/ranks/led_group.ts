@@ -78,6 +78,8 @@ export class LedModel {
   /** Resolves when this rank's device is lost, or another one tells that its own is. */
   readonly lost: Promise<Loss>;
   #tellLoss: (loss: Loss) => void = () => {};
+  /** Whether ranks have another model, or are about to: no order is of this one any more. */
+  isLeft = false;
 
   constructor(loaded: LoadedModel, group: LedGroup, communicator: Communicator) {
     this.loaded = loaded;
@@ -106,12 +108,19 @@ export class LedModel {
     }
   }
 
-  /** Every rank moves them, with the bytes of the rank that has each. */
-  moveExperts(layer: number, after: readonly number[]): Promise<void> {
-    return this.together(async () => {
+  /**
+   * Every rank moves them, with the bytes of the rank that has each.
+   *
+   * @throws {DeviceError} where the model is left: its experts are gone with it.
+   */
+  async moveExperts(layer: number, after: readonly number[]): Promise<void> {
+    const hasMoved = await this.together(async () => {
+      if (this.isLeft) return false;
       await this.group.send({ type: "move experts", layer, after });
       await this.loaded.runner.moveExperts(layer, after);
+      return true;
     }, "its experts did not move");
+    if (!hasMoved) throw new DeviceError("Cannot move experts: the device is lost");
   }
 
   /** A device is lost, this rank's or another one's. */

@@ -73,6 +73,7 @@ async function loadLeader(
     abandon: (reason) => group.link.communicator.abort(reason),
     destroy: () => {
       leader.pages.isGone = true;
+      model.isLeft = true;
       model.loaded.destroy();
     },
   };

@@ -9,10 +9,9 @@ import type { Step } from "../../layers/batch.ts";
 import { always } from "../../layers/launches/launch_list.ts";
 import {
   compileSecondRows,
+  copySecond,
   type MicroBatchTensors,
-  returnSecond,
   secondRows,
-  takeSecond,
 } from "../../layers/micro_batches.ts";
 import { RankSums } from "../../layers/ranks/rank_sums.ts";
 import type { ExchangeTurns } from "../../parallel/exchange_turns.ts";
@@ -58,11 +57,11 @@ export function compileMicroBatches(
   compileEmbedding(plan, blocks, stack, at);
   compileSecondRows(plan, inputs, microBatches[1]);
   const rows = {
-    from: blocks.rows.hidden,
-    to: second.rows.hidden,
+    whole: blocks.rows.hidden,
+    second: second.rows.hidden,
     rowBytes: blocks.rows.hiddenStride * FLOAT_BYTES,
   };
-  plan.addVarying((step) => takeSecond(plan.recorder, step, rows));
+  plan.addVarying((step) => copySecond(plan.recorder, step, rows, "taken"));
   const build = (which: 0 | 1, own: LayerBlocks, kept: Captures | undefined) => () => {
     const pending = compileLayers(plan, own, stack, {
       ...at,
@@ -89,10 +88,11 @@ export function compileMicroBatches(
     turns,
   );
   plan.addVarying((step) => {
-    returnSecond(plan.recorder, step, rows);
+    copySecond(plan.recorder, step, rows, "returned");
     if (at.captures === undefined || captures === undefined || step.draft === undefined) return;
     const rowBytes = captures.stride * FLOAT_BYTES;
-    returnSecond(plan.recorder, step, { from: at.captures.out, to: captures.out, rowBytes });
+    const kept = { whole: at.captures.out, second: captures.out, rowBytes };
+    copySecond(plan.recorder, step, kept, "returned");
   });
   return { addend: undefined, isAdded: always, leavesNorm: true };
 }

@@ -7,7 +7,7 @@ import { megabytes } from "../../engine/load/memory_budget.ts";
 import type { RequestLimit, StartSizes, StepLimit } from "../../engine/load/start_sizes.ts";
 import type { Unshared } from "../../layers/ranks/unshared.ts";
 
-/** @param chunkedPrefillSize Of the command line; -1 asks for nothing. */
+/** @param chunkedPrefillSize Of the command line, or a group's part of that; -1 asks for nothing. */
 export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): readonly string[] {
   const { weightBytes, cacheBytes, cacheTokens, budget, deviceMemory } = sizes;
   const { prefillCapacity, workspaceBytes, vision, cacheCopies } = sizes;
@@ -27,15 +27,24 @@ export function describeSizes(sizes: StartSizes, chunkedPrefillSize: number): re
   ];
 }
 
-/** A line where fewer requests run at once than are asked for. */
+/**
+ * A line where fewer requests run at once than are asked for.
+ *
+ * @param groups That share out what is asked for, of which this is one.
+ */
 export function describeRequests(
   { running, bound }: RequestLimit,
   asked: number | undefined,
+  groups = 1,
 ): readonly string[] {
-  if (asked === undefined || asked <= running) return [];
-  return [
-    `Requests: ${running} at once and not ${asked} (--max-running-requests), ${BOUNDS[bound]}`,
-  ];
+  if (asked === undefined) return [];
+  const share = Math.floor(asked / groups);
+  const option = "(--max-running-requests)";
+  if (share > running) {
+    return [`Requests: ${running} at once and not ${share} ${option}, ${BOUNDS[bound]}`];
+  }
+  if (groups === 1) return [];
+  return [`Requests: ${running} at once, of ${asked} that ${groups} groups share out ${option}`];
 }
 
 /** A line where drafts are made, one for a model that makes them, and what the plan says of options. */

@@ -20,6 +20,7 @@ import { decodeBuckets } from "../options/decode_buckets.ts";
 import { chunkedPrefixThreshold } from "../options/engine_variables.ts";
 import type { EngineLaunchOptions, LaunchOptions } from "../options/options.ts";
 import { prefixStore } from "../options/prefix_cache_options.ts";
+import { attentionGroupsOf } from "../ranks/attention_group_options.ts";
 import {
   describeRanks,
   describeRequests,
@@ -117,9 +118,11 @@ export async function engineSetting(
   const draftModel = await openDraftModel(options);
   const opened = await openDevices(() => openDeviceFor(source, options, report, place));
   if (place.rank === 0 && !place.replica) report.sizes(opened.sentences);
+  const groups = attentionGroupsOf(options) ?? 1;
+  const { chunkedPrefillSize: chunk, maxRunningRequests } = options;
   const onPlan = (sizes: StartSizes) => {
-    report.sizes(describeSizes(sizes, options.chunkedPrefillSize));
-    report.sizes(describeRequests(sizes.requests, options.maxRunningRequests));
+    report.sizes(describeSizes(sizes, chunk > 0 ? Math.floor(chunk / groups) : chunk));
+    report.sizes(describeRequests(sizes.requests, maxRunningRequests, groups));
     report.sizes(describeSpeculation(sizes));
   };
   const model = await modelOptions(options, { source, opened, choices, draftModel, report });

@@ -37,13 +37,15 @@ describe("attention groups are refused", () => {
   });
 });
 
-test("groups may be of the ranks of several machines, replicas may not", () => {
+test("groups may be cut between machines, and so may replicas where each machine has as many", () => {
   const machines = ["--dp", "2", "--nnodes", "2"];
   const groups = launch([...GROUPS, ...machines]);
   expect(() => requireUsableGroups(groups)).not.toThrow();
   const place = { isOuter: true, ofGroups: true };
   expect(() => requireUsableReplicas(groups, place)).not.toThrow();
-  expect(() => requireUsableReplicas(launch(machines))).toThrow("together with --nnodes 2");
+  expect(() => requireUsableReplicas(launch(machines))).not.toThrow();
+  const uneven = launch(["--dp", "3", "--nnodes", "2"]);
+  expect(() => requireUsableReplicas(uneven)).toThrow("3 together with --nnodes 2: 2 machines");
 });
 
 test("machines compare what groups there are, where there are some", () => {

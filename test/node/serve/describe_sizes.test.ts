@@ -48,6 +48,16 @@ test("describeRequests() says why fewer run at once than are asked for, and noth
   );
 });
 
+test("describeRequests() says what a group has of requests that several share out", () => {
+  expect(describeRequests({ running: 3, bound: "rows" }, 7, 2)).toEqual([
+    "Requests: 3 at once, of 7 that 2 groups share out (--max-running-requests)",
+  ]);
+  expect(describeRequests({ running: 3, bound: "binding" }, 8, 2)[0]).toMatch(
+    /^Requests: 3 at once and not 4 \(--max-running-requests\), because activations/,
+  );
+  expect(describeRequests(requests, undefined, 2)).toEqual([]);
+});
+
 test.each([
   [
     { promptTokens: 128, bound: "rows" },
