@@ -24,15 +24,24 @@ export interface InspectOptions {
   readonly draftModel?: WeightSource | undefined;
   /** Ranks of which is told what each would hold. Default 1: nothing is told. */
   readonly tensorParallelSize?: number | undefined;
+  /** Groups of these ranks that attend to different sequences, a divisor of how many there are. Default 1. */
+  readonly attentionGroups?: number | undefined;
+  /** As for an engine. */
+  readonly headByGroup?: boolean | undefined;
+  readonly wholeDenseLayers?: boolean | undefined;
 }
 
 /** What each of several ranks would hold of the weights as published. */
 export interface RanksReport {
   readonly size: number;
+  /** That attend to different sequences. */
+  readonly attentionGroups: number;
   /** Undefined where the model cannot be loaded. */
   readonly gpuBytes: number | undefined;
-  /** BF16 keys and values of the tokens that are asked for. */
+  /** BF16 keys and values of the sequences that are asked for, or of a group's part of them. */
   readonly cacheBytes: number;
+  /** Ranks, of one group, that hold the same of these. */
+  readonly cacheCopies: number;
   /** What each of them would hold and compute whole. */
   readonly unshared: readonly Unshared[];
 }

@@ -22,6 +22,7 @@ import { CheckpointError, InvalidRequestError, UnsupportedError } from "../../er
 import { MatrixFormats } from "../../layers/weights/matrix_format.ts";
 import { architectureOf } from "../../models/architectures.ts";
 import { kvCacheShape, type ModelDefinition, type ModelFacts } from "../../models/model.ts";
+import { inAttentionGroups } from "../../parallel/attention_groups.ts";
 import { absentGroup, MOST_RANKS } from "../../parallel/communicator.ts";
 import type {
   CheckpointReport,
@@ -42,6 +43,7 @@ import {
   WEIGHT_TYPES,
   weightTypeBytes,
 } from "./sizing.ts";
+import { copiesOfCache } from "./start_sizes.ts";
 
 const GIB = 2 ** 30;
 const DEVICE_MEMORIES = [8 * GIB, 24 * GIB, 80 * GIB, 141 * GIB] as const;
@@ -80,8 +82,9 @@ export async function inspectCheckpoint(
   const opened = await open(source);
   const held = opened instanceof Checkpoint ? opened : undefined;
   const published = publish(definition, held, { quantization, plain });
-  const { tensorParallelSize: size = 1 } = options;
-  const ranks = size > 1 && (await ranksOf(source, { size, published, quantization, demand }));
+  const { tensorParallelSize = 1 } = options;
+  const ranks =
+    tensorParallelSize > 1 && (await ranksOf(source, { options, published, quantization, demand }));
   return {
     ...(ranks && { ranks }),
     name: source.name,
@@ -112,7 +115,7 @@ export async function inspectCheckpoint(
 }
 
 interface RankDemand {
-  readonly size: number;
+  readonly options: InspectOptions;
   readonly published: Published;
   readonly quantization: Quantization;
   readonly demand: Demand;
@@ -121,24 +124,31 @@ interface RankDemand {
 /** All ranks hold as much as the first. */
 async function ranksOf(
   source: WeightSource,
-  { size, published, quantization, demand }: RankDemand,
+  { options, published, quantization, demand }: RankDemand,
 ): Promise<RanksReport> {
-  const communicator = absentGroup(size);
+  const { tensorParallelSize: size = 1, attentionGroups = 1 } = options;
+  const communicator = inAttentionGroups(absentGroup(size), attentionGroups);
   const ranks = { communicator, formats: published.formats() };
   // Each field of a config is read once.
   const config = await readConfig(source);
   const definition = architectureOf(config).define(config, quantization, ranks);
   const cacheBytes =
     demand.contextLength *
-    demand.concurrency *
+    Math.ceil(demand.concurrency / attentionGroups) *
     bytesPerToken(kvCacheShape(definition.shape, "bf16"));
+  const cacheCopies = copiesOfCache(definition.facts, { communicator });
+  const held = { size, attentionGroups, cacheBytes, cacheCopies };
+  const whole = {
+    headByGroup: options.headByGroup ?? false,
+    wholeDense: options.wholeDenseLayers ?? false,
+  };
   try {
-    const { model, weightBytes } = layOut(definition, published.formats());
-    return { size, gpuBytes: weightBytes, cacheBytes, unshared: model.unshared };
+    const { model, weightBytes } = layOut(definition, published.formats(), whole);
+    return { ...held, gpuBytes: weightBytes, unshared: model.unshared };
   } catch (error) {
     // The same that is said of the whole.
     problemOf(error);
-    return { size, gpuBytes: undefined, cacheBytes, unshared: [] };
+    return { ...held, gpuBytes: undefined, unshared: [] };
   }
 }
 
@@ -155,7 +165,7 @@ function pick({ routed, perToken, shared }: NonNullable<ModelFacts["experts"]>) 
 
 function demandOf(options: InspectOptions, modelContext: number, bytesPerToken: number): Demand {
   const { contextLength = modelContext, concurrency = 1, memFractionStatic = 0.88 } = options;
-  const { tensorParallelSize = 1 } = options;
+  const { tensorParallelSize = 1, attentionGroups = 1 } = options;
   const refuse = (field: keyof InspectOptions, rule: string) => {
     throw new InvalidRequestError(
       `Cannot use ${field} ${options[field]}: it must be ${rule}`,
@@ -171,6 +181,9 @@ function demandOf(options: InspectOptions, modelContext: number, bytesPerToken: 
   }
   if (!isWhole(tensorParallelSize) || tensorParallelSize < 1 || tensorParallelSize > MOST_RANKS) {
     refuse("tensorParallelSize", `a whole number from 1 to ${MOST_RANKS}`);
+  }
+  if (!isWhole(attentionGroups) || attentionGroups < 1 || tensorParallelSize % attentionGroups) {
+    refuse("attentionGroups", `a divisor of tensorParallelSize ${tensorParallelSize}`);
   }
   if (!(memFractionStatic > 0 && memFractionStatic <= 1)) {
     refuse("memFractionStatic", "above 0 and at most 1");

@@ -16,6 +16,7 @@ import { UnsupportedError } from "../../errors.ts";
 import { DeviceMemory } from "../../gpu/memory.ts";
 import { MatrixFormats, type TensorFacts } from "../../layers/weights/matrix_format.ts";
 import type { AttentionFacts, Model, ModelDefinition } from "../../models/model.ts";
+import type { CreateOptions } from "../../models/model_options.ts";
 import { ListedModules } from "./listed_modules.ts";
 import { MIN_CONTEXT, type VisionBytes, visionBytes } from "./memory_budget.ts";
 
@@ -39,10 +40,15 @@ const BLOCKS = { blockRows: 128, blockColumns: 128, activations: "dynamic" } as 
 const AWQ_GROUPS = [128, 64, 32] as const;
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
-/** The model laid out without a device, and the bytes that its weights would take on one. */
+/**
+ * The model laid out without a device, and the bytes that its weights would take on one.
+ *
+ * @param whole What ranks do not all share.
+ */
 export function layOut(
   definition: ModelDefinition,
   formats: MatrixFormats,
+  whole: Pick<CreateOptions, "headByGroup" | "wholeDense"> = {},
 ): {
   readonly model: Model;
   readonly weightBytes: number;
@@ -64,6 +70,7 @@ export function layOut(
     cacheDtype: "bf16",
     prefillCapacity: 0,
     quantizeActivations: true,
+    ...whole,
   });
   const vision = visionBytes(model, memory);
   return { model, weightBytes: memory.bytes("weights"), vision };

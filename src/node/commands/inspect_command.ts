@@ -12,6 +12,7 @@ import { hubSettings } from "../hub/hub_settings.ts";
 import { MissingModelError, resolveModel } from "../hub/resolve_model.ts";
 import { formatOptions, OptionError, parseOptions } from "../options/option_parser.ts";
 import { INSPECT_OPTIONS } from "../options/options.ts";
+import { requireUsableGroups } from "../ranks/attention_group_options.ts";
 import type { CommandContext } from "./command_context.ts";
 import { formatReport } from "./inspect_report.ts";
 
@@ -61,18 +62,38 @@ export async function inspectCommand(
   if (surplus !== undefined) {
     throw new OptionError(`Cannot use argument "${surplus}": one model is expected`);
   }
-  const { deviceMemory, json, revision, tpSize, ...others } = options;
+  const { deviceMemory, json, revision, ...given } = options;
+  const { tpSize, dpSize, enableDpAttention, enableDpLmHead, moeDenseTpSize, ...others } = given;
+  requireGroups(options);
   const { speculativeDraftModelPath: path, speculativeDraftModelRevision, ...demand } = others;
   const deviceMemories = deviceMemory === undefined ? undefined : [deviceMemory];
   const draft = path === undefined ? undefined : { path, revision: speculativeDraftModelRevision };
   const { report, obstacle } = await inspect(model, revision, {
     ...demand,
     tensorParallelSize: tpSize,
+    attentionGroups: enableDpAttention ? dpSize : 1,
+    headByGroup: enableDpLmHead,
+    wholeDenseLayers: moeDenseTpSize === 1,
     deviceMemory: deviceMemories,
     draft,
   });
   stdout.write(json ? `${JSON.stringify(report, null, 2)}\n` : formatReport(report));
   if (obstacle !== undefined) throw obstacle;
+}
+
+/** @throws {OptionError} where nothing would be told of what is asked for. */
+function requireGroups(options: {
+  readonly tpSize: number;
+  readonly dpSize: number;
+  readonly enableDpAttention: boolean;
+  readonly enableDpLmHead: boolean;
+}): void {
+  const { tpSize, dpSize, enableDpAttention } = options;
+  if (dpSize > 1 && !enableDpAttention) {
+    const state = "each replica holds what is told of one, which --enable-dp-attention changes";
+    throw new OptionError(`Cannot use option --dp-size ${dpSize}: ${state}`);
+  }
+  requireUsableGroups({ ...options, tpSize, chunkedPrefillSize: -1, pageSize: 1 });
 }
 
 async function inspect(

@@ -27,12 +27,16 @@ export function formatReport(report: CheckpointReport): string {
 
 function formatRanks({ ranks }: CheckpointReport): string {
   if (ranks === undefined) return "";
-  const { size, gpuBytes, cacheBytes, unshared } = ranks;
+  const { size, gpuBytes, cacheBytes, cacheCopies, attentionGroups, unshared } = ranks;
   const weights =
     gpuBytes === undefined ? "no weights that can be loaded" : `${megabytes(gpuBytes)} of weights`;
   const holds = `${weights} as published, ${megabytes(cacheBytes)} of that cache`;
+  const among = attentionGroups > 1 ? `, in ${attentionGroups} attention groups,` : "";
+  const same = attentionGroups > 1 ? "ranks of a group" : "ranks";
+  const copies =
+    cacheCopies > 1 ? `  ${cacheCopies} ${same} hold the same entries of the cache\n` : "";
   const whole = describeUnshared(unshared).map((reason) => `  whole on each: ${reason}\n`);
-  return `\nEach of ${size} ranks holds ${holds}\n${whole.join("")}`;
+  return `\nEach of ${size} ranks${among} holds ${holds}\n${copies}${whole.join("")}`;
 }
 
 function factsOf(report: CheckpointReport): (readonly [label: string, value: string])[] {

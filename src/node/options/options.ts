@@ -313,6 +313,12 @@ export const INSPECT_OPTIONS = {
     ...ENGINE_OPTIONS.tpSize,
     help: "ranks that split every layer: tells what each of so many would hold",
   },
+  dpSize: {
+    ...REPLICA_OPTIONS.dpSize,
+    help: "with --enable-dp-attention, attention groups of these ranks",
+  },
+  ...ATTENTION_GROUP_OPTIONS,
+  moeDenseTpSize: EXPERT_OPTIONS.moeDenseTpSize,
   json: {
     flags: ["--json"],
     kind: "flag",

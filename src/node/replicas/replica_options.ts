@@ -79,11 +79,15 @@ export function requireUsableReplicas(
     );
   }
   if (isOuter && !ofGroups) refuse(launcher, "the server starts the ranks of all replicas itself");
-  if (disaggregationMode !== "null" && areProcesses) {
+  // Each decodes by connections of its own.
+  const meetsNone = disaggregationMode === "decode" && nnodes === 1 && !ofGroups;
+  if (disaggregationMode !== "null" && areProcesses && !meetsNone) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
-    const problem = ofGroups
-      ? "pages come from and go to groups of one process"
-      : "each replica of processes would be met at a port of its own";
+    const ofReplicas =
+      disaggregationMode === "prefill"
+        ? "each replica of processes would be met at a port of its own"
+        : "replicas that decode are all on one machine";
+    const problem = ofGroups ? "pages come from and go to groups of one process" : ofReplicas;
     const asked = ["nnodes", "nodeRank", "distInitAddr"] as const;
     const processes = asked.find((name) => options[name] !== undefined) ?? "nnodes";
     const what = isOuter ? launcher : GROUP_OPTIONS[processes].flags[0];

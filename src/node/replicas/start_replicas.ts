@@ -8,6 +8,7 @@ import { UnsupportedError } from "../../errors.ts";
 import { ReplicatedEngine } from "../../parallel/replicas/replicated_engine.ts";
 import type { StartEngine, StartedEngine, StartOptions } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
+import { joinedRooms } from "./joined_rooms.ts";
 import type { ReplicaOptions } from "./replica_options.ts";
 import { sharedServices } from "./shared_services.ts";
 
@@ -38,6 +39,7 @@ export function startReplicas(
       const lost = lastLoss(engines);
       return Object.assign(engine, {
         pageLayout: movesPages ? layoutOf(engines) : undefined,
+        roomCounts: roomsOf(engines),
         freeDevice: () => freeDevices(engines),
         ...(lost && { lost }),
       });
@@ -60,6 +62,13 @@ function layoutOf(engines: readonly StartedEngine[]): SharedLayout | undefined {
     JSON.stringify(layout) !== JSON.stringify(first);
   if (!others.some(isOther)) return first;
   throw new UnsupportedError("--dp-size", "pages of one replica are not as those of another");
+}
+
+/** Undefined where their rooms, if they have any, are here. */
+function roomsOf(engines: readonly StartedEngine[]): StartedEngine["roomCounts"] {
+  const counts = engines.flatMap(({ roomCounts }) => roomCounts ?? []);
+  if (counts.length === 0) return undefined;
+  return () => joinedRooms(counts.map((count) => count()));
 }
 
 /** Rejects once all of them are gone for good; undefined where that ends no server. */

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
-import type { CheckpointReport } from "../../../src/engine/checkpoint_report.ts";
+import type { CheckpointReport, InspectOptions } from "../../../src/engine/checkpoint_report.ts";
 import { inspectCheckpoint } from "../../../src/engine/load/inspect_checkpoint.ts";
 import { formatReport } from "../../../src/node/commands/inspect_report.ts";
+import { openFolder } from "../../../src/node/files.ts";
 import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { randomGqa, SMALL_GQA } from "../../support/checkpoints/random_gqa.ts";
 import { startCommand } from "../../support/package/run_command.ts";
@@ -25,6 +26,61 @@ test("inspectCheckpoint() tells what each of several ranks would hold, and what 
   const [, text] = formatReport(report).split("\nEach of 4 ranks holds ");
   expect(text).toMatch(/^\d+\.\d MiB of weights as published, \d+\.\d MiB of that cache\n/);
   expect(text).toContain("  whole on each: one head of self_attn.k_proj and v_proj, as its 2");
+});
+
+/** Of the embedded model, whose attention has latents: each rank of a group holds all of them. */
+const inspected = async (options: InspectOptions) =>
+  (await inspectCheckpoint(await openFolder(EMBEDDED_MODEL), options)).ranks!;
+
+test("inspectCheckpoint() tells what ranks of attention groups hold, and how often the same", async () => {
+  const asked = { tensorParallelSize: 4, contextLength: 64, concurrency: 5 };
+  const alone = await inspected(asked);
+  expect(alone).toMatchObject({ attentionGroups: 1, cacheCopies: 4 });
+  const pairs = await inspected({ ...asked, attentionGroups: 2 });
+  expect(pairs).toMatchObject({ size: 4, attentionGroups: 2, cacheCopies: 2 });
+  // Three of the five sequences, at most.
+  expect(pairs.cacheBytes).toBe((3 / 5) * alone.cacheBytes);
+  const single = await inspected({ ...asked, attentionGroups: 4 });
+  expect(single).toMatchObject({ cacheCopies: 1, cacheBytes: (2 / 5) * alone.cacheBytes });
+  // Fewer ranks share attention's weights.
+  expect(pairs.gpuBytes).toBeGreaterThan(alone.gpuBytes!);
+  expect(single.gpuBytes).toBeGreaterThan(pairs.gpuBytes!);
+  for (const whole of [{ headByGroup: true }, { wholeDenseLayers: true }]) {
+    const { gpuBytes } = await inspected({ ...asked, attentionGroups: 2, ...whole });
+    expect(gpuBytes).toBeGreaterThan(pairs.gpuBytes!);
+  }
+});
+
+test.each([0, 3, 8])(
+  "inspectCheckpoint() refuses %d groups of 4 ranks",
+  async (attentionGroups) => {
+    const asked = inspectCheckpoint(randomGqa({ config: CONFIG }), {
+      tensorParallelSize: 4,
+      attentionGroups,
+    });
+    await expect(asked).rejects.toThrow(
+      `Cannot use attentionGroups ${attentionGroups}: it must be a divisor of tensorParallelSize 4`,
+    );
+  },
+);
+
+test("wisp inspect tells of groups, and refuses what would tell nothing", async () => {
+  const groups = ["--tp", "4", "--dp", "2", "--enable-dp-attention"];
+  const { code, stdout } = startCommand(["inspect", EMBEDDED_MODEL, ...groups]);
+  expect(await code).toBe(0);
+  expect(stdout()).toMatch(
+    /\nEach of 4 ranks, in 2 attention groups, holds \d+\.\d MiB of weights/,
+  );
+  expect(stdout()).toContain("\n  2 ranks of a group hold the same entries of the cache\n");
+  for (const [args, problem] of [
+    [["--tp", "4", "--dp", "2"], "--dp-size 2: each replica holds what is told of one"],
+    [["--tp", "4", "--dp", "3", "--enable-dp-attention"], "--tp-size 4 and --dp-size 3: 4 ranks"],
+    [["--tp", "4", "--enable-dp-lm-head"], "--enable-dp-attention is not given"],
+  ] as const) {
+    const refused = startCommand(["inspect", EMBEDDED_MODEL, ...args]);
+    expect(await refused.code).toBe(2);
+    expect(refused.stderr()).toContain(problem);
+  }
 });
 
 test.each([0, 1.5, 65])("inspectCheckpoint() refuses %d ranks", async (tensorParallelSize) => {

@@ -23,7 +23,7 @@ describe("several replicas are refused", () => {
         ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
         ...["--disaggregation-mode", "decode"],
       ],
-      "together with --disaggregation-mode decode and --nnodes: each replica of processes",
+      "together with --disaggregation-mode decode and --nnodes: replicas that decode are all on one",
     ],
     [["--nnodes", "2"], "--nnodes 2: --dist-init-addr has to say where the machines meet"],
     [
@@ -67,6 +67,11 @@ describe("several replicas are refused", () => {
     );
     expect(() => requireUsableReplicas(launch([]), { isOuter: true })).not.toThrow();
   });
+});
+
+test("a decode server may have replicas of processes, on one machine", () => {
+  const options = launch(["--dp", "2", "--nnodes", "1", "--disaggregation-mode", "decode"]);
+  expect(() => requireUsableReplicas(options, { areProcesses: true })).not.toThrow();
 });
 
 test("a method without replicas changes nothing, and a line says so", () => {
