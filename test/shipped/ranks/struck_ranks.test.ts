@@ -33,7 +33,13 @@ const SHORT: readonly Strike[] = [
   { state: "decode", process: "rank 0", signal: "SIGKILL" },
   { state: "draining", process: "launcher 1", signal: "SIGSTOP" },
 ];
-const CASES = isFull ? ALL : SHORT;
+/** Of two attention groups of a rank each, of which a request has one and every step both. */
+const GROUPS = [...OPTIONS, "--dp-size", "2", "--enable-dp-attention"];
+const OF_GROUPS = ALL.filter(({ state }) => ["idle", "prefill", "decode"].includes(state));
+const SHORT_OF_GROUPS: readonly Strike[] = [
+  { state: "decode", process: "rank 1", signal: "SIGKILL" },
+  { state: "idle", process: "launcher 1", signal: "SIGSTOP" },
+];
 
 /** Seconds that a machine under load takes longer than the launchers. */
 const LOAD = 30;
@@ -62,13 +68,16 @@ afterAll(async () => {
   console.log(table(head, rows));
 });
 
-describe.skipIf(lack !== undefined)("of a group of two nodes", () => {
-  test.each(CASES)("$process, $signal while $state", async (given) => {
-    let outcome = await strike(OPTIONS, given);
+describe.skipIf(lack !== undefined).each([
+  ["two nodes", OPTIONS, isFull ? ALL : SHORT],
+  ["two nodes, of attention groups", GROUPS, isFull ? OF_GROUPS : SHORT_OF_GROUPS],
+])("of a group of %s", (_, options, cases) => {
+  test.each(cases)("$process, $signal while $state", async (given) => {
+    let outcome = await strike(options, given);
     requireOrder(given, outcome);
     if (given.signal === "SIGKILL") {
       for (let tries = 1; outcome.seconds >= 1 && tries < TRIES; tries++) {
-        const next = await strike(OPTIONS, given);
+        const next = await strike(options, given);
         requireOrder(given, next);
         if (next.seconds < outcome.seconds) outcome = next;
       }
@@ -92,6 +101,7 @@ function requireOrder(given: Strike, outcome: Outcome): void {
     else expect(given.state === "exchange" ? [0, 3, 4] : [3, 4]).toContain(code);
   }
   if (["starting", "loading", "exchange"].includes(given.state)) return;
+  if (given.state === "idle" && given.signal === "SIGKILL") return;
   // Before the first token there is no stream yet.
   const typed = ["status 503", "event with 503"];
   // Ranks finish what runs while their launcher is frozen.

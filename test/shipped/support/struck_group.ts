@@ -11,7 +11,7 @@ import { until } from "../../support/until.ts";
 import { type StartedWisp, startWisp } from "./wisp.ts";
 
 export const STATES = [
-  ...(["starting", "loading", "prefill", "decode", "exchange", "draining"] as const),
+  ...(["starting", "loading", "idle", "prefill", "decode", "exchange", "draining"] as const),
 ];
 export type State = (typeof STATES)[number];
 /** The launcher of node 0 is the server. */
@@ -114,11 +114,13 @@ export async function strike(args: readonly string[], given: Strike): Promise<Ou
     "launcher 1": launchers[1]!.process.pid!,
     "rank 1": ranks[1]!,
   };
-  const { client } = await reach(state, launchers[0]!);
+  const reached = await reach(state, launchers[0]!);
   const struck = pids[given.process];
   const begun = performance.now();
   const secondsSince = () => (performance.now() - begun) / 1000;
   process.kill(struck, signal);
+  // Of a frozen process is heard once there is something to do; one that is killed is missed at once.
+  const client = signal === "SIGSTOP" ? (reached.client ?? reached.askLater?.()) : reached.client;
   let clientSeconds: number | undefined;
   const seen = client?.then((text) => {
     clientSeconds = secondsSince();
@@ -148,7 +150,7 @@ export async function strike(args: readonly string[], given: Strike): Promise<Ou
 async function reach(
   state: State,
   server: StartedWisp,
-): Promise<{ readonly client?: Promise<string> }> {
+): Promise<{ readonly client?: Promise<string>; readonly askLater?: () => Promise<string> }> {
   if (state === "starting") return {};
   if (state === "exchange") {
     await server.sees(/Exchanges between 2 ranks/);
@@ -161,15 +163,14 @@ async function reach(
   await server.sees(LISTENS);
   await server.sees(/ready/i);
   const url = LISTENS.exec(server.output())![1]!;
+  const endless = { prompt: "Hello", max_tokens: 1900 };
+  if (state === "idle") return { askLater: () => ask(url, endless, () => {}) };
   let chunks = 0;
   let onFirst = () => {};
   const first = new Promise<void>((resolve) => {
     onFirst = resolve;
   });
-  const asked =
-    state === "prefill"
-      ? { prompt: LONG, max_tokens: 1200 }
-      : { prompt: "Hello", max_tokens: 1900 };
+  const asked = state === "prefill" ? { prompt: LONG, max_tokens: 1200 } : endless;
   const client = ask(url, asked, () => {
     chunks += 1;
     onFirst();
