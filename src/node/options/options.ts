@@ -313,10 +313,7 @@ export const INSPECT_OPTIONS = {
     ...ENGINE_OPTIONS.tpSize,
     help: "ranks that split every layer: tells what each of so many would hold",
   },
-  dpSize: {
-    ...REPLICA_OPTIONS.dpSize,
-    help: "with --enable-dp-attention, attention groups of these ranks",
-  },
+  dpSize: { ...REPLICA_OPTIONS.dpSize, help: "groups of them, with --enable-dp-attention" },
   ...ATTENTION_GROUP_OPTIONS,
   moeDenseTpSize: EXPERT_OPTIONS.moeDenseTpSize,
   json: {
