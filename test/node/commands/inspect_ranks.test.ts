@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import type { CheckpointReport, InspectOptions } from "../../../src/engine/checkpoint_report.ts";
 import { inspectCheckpoint } from "../../../src/engine/load/inspect_checkpoint.ts";
 import { formatReport } from "../../../src/node/commands/inspect_report.ts";
-import { openFolder } from "../../../src/node/files.ts";
 import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
+import { randomDeepseek } from "../../support/checkpoints/random_deepseek.ts";
 import { randomGqa, SMALL_GQA } from "../../support/checkpoints/random_gqa.ts";
 import { startCommand } from "../../support/package/run_command.ts";
 
@@ -28,9 +28,24 @@ test("inspectCheckpoint() tells what each of several ranks would hold, and what 
   expect(text).toContain("  whole on each: one head of self_attn.k_proj and v_proj, as its 2");
 });
 
-/** Of the embedded model, whose attention has latents: each rank of a group holds all of them. */
+/** Attention has latents: each rank of a group holds all of them. */
+const LATENT = {
+  hidden_size: 256,
+  intermediate_size: 1024,
+  kv_lora_rank: 128,
+  moe_intermediate_size: 128,
+  n_routed_experts: 8,
+  num_attention_heads: 8,
+  num_hidden_layers: 2,
+  num_key_value_heads: 8,
+  q_lora_rank: 128,
+  qk_nope_head_dim: 64,
+  qk_rope_head_dim: 64,
+  v_head_dim: 128,
+  vocab_size: 1024,
+};
 const inspected = async (options: InspectOptions) =>
-  (await inspectCheckpoint(await openFolder(EMBEDDED_MODEL), options)).ranks!;
+  (await inspectCheckpoint(randomDeepseek({ config: LATENT, dtype: "FP8" }), options)).ranks!;
 
 test("inspectCheckpoint() tells what ranks of attention groups hold, and how often the same", async () => {
   const asked = { tensorParallelSize: 4, contextLength: 64, concurrency: 5 };
