@@ -45,10 +45,9 @@ export function startReplicasOfNodes(
     "machines, each with weights and a cache of its own";
   return async (given, report) => {
     const facts = await replicaFacts(options);
-    const { timeout, nodes: count } = place;
-    const nodes = await ReplicaNodes.listen({
-      ...{ address: place.address!, nodes: count, replicasPerNode, facts, timeout },
-    });
+    const { timeout, nodes: machines, address } = place;
+    const meeting = { address: address!, nodes: machines, replicasPerNode, facts, timeout };
+    const nodes = await ReplicaNodes.listen(meeting);
     const startOwn = startRanks({ place: ofOneNode(place), restart, log });
     const first: Partial<FirstReplica> = {};
     const start: StartEngine = async (own, ownReport, part) => {

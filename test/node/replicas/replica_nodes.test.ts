@@ -136,7 +136,7 @@ describe("refused", () => {
     expect(ports.map(({ isOver }) => isOver)).toEqual([false, false, false, false]);
   });
 
-  test.each([0, 1, 6, -1])("is replica %d, which is node 0's or nobody's", async (replica) => {
+  test.each([0, 1, 6, -1])("is replica %d, which no other node has", async (replica) => {
     const { join } = await setUp();
     await expect(join(replica)).rejects.toThrow(`Cannot join with replica ${replica}: it is no`);
   });
