@@ -58,7 +58,7 @@ export interface GrammarCompilerOptions {
 }
 
 /** Memory of what is known of a node besides what leads from it. */
-const NEED_BYTES = 13;
+const NEED_BYTES = 17;
 
 /** A grammar for one vocabulary. Any number of sequences may use it at the same time. */
 export class CompiledGrammar {

@@ -6,6 +6,7 @@
  */
 
 import { FROM_EXTERNAL, FROM_SAMPLED } from "../../../kernels/embedding/embedding.ts";
+import { placesOf } from "../../layers/attention/parted_rope.ts";
 import type { Batch, BatchSequence, DraftedSequence } from "../../layers/batch.ts";
 import { isTree } from "../../layers/draft_tree.ts";
 import { type DraftNodes, pathTo } from "../../speculation/draft_nodes.ts";
@@ -118,6 +119,7 @@ class StepBuilder {
     const isGenerated = this.#sequences.length < this.#setting.generatedChunks;
     const queryLength = rows + drafts.length;
     const phase = phaseOf(isGenerated, drafts);
+    const places = sequence.embeddings?.places;
     this.#sequences.push({
       phase,
       queryStart,
@@ -126,7 +128,7 @@ class StepBuilder {
       pageTable: sequence.pageTable,
       ...(isContinued && { continues: sequence.drafting!.continuation }),
       ...(parents !== undefined && { tree: { parents: [-1, ...parents] } }),
-      places: sequence.embeddings?.places,
+      places: places && placesOf(places, position, position + queryLength),
     });
     if (isContinued) this.#continued.add(sequence);
     if (parents !== undefined) this.#parents.set(sequence, parents);

@@ -20,16 +20,20 @@ export interface EnclosureBytes {
 /** Nodes that are looked at to see that there is no way out. */
 const MOST_NODES = 1500;
 const NONE = -1;
+/** What is known of a node. */
+const UNKNOWN = 0;
+const NO = 1;
+const YES = 2;
 
 export class Enclosure {
   readonly #configurations: Configurations;
   readonly #bytes: EnclosureBytes;
   /** Whether control characters are a way out. */
   readonly #endsByControls: boolean;
-  /** By node, whether a text may lead to the end of its rule, round or list. */
-  readonly #leaving = new Map<number, boolean>();
+  /** By node, whether a text may lead to the end of its rule, round or list; made when one is asked for. */
+  #leaving: Uint8Array | undefined;
   /** By node, whether a way out may come before that. */
-  readonly #meeting = new Map<number, boolean>();
+  #meeting: Uint8Array | undefined;
   /** Of the node that is looked at. */
   readonly #edges: number[] = [];
 
@@ -62,36 +66,37 @@ export class Enclosure {
 
   /** Rules, rounds and lists that begin on the way are taken to be over without any text. */
   #mayLeave(start: number): boolean {
+    this.#leaving ??= new Uint8Array(this.#configurations.automaton.nodes.length);
     return this.#search(start, this.#leaving, (node, reached) => this.#leaves(node, reached));
   }
 
   /** The same, and all that is inside of them is looked at too. */
   #mayMeet(start: number): boolean {
+    this.#meeting ??= new Uint8Array(this.#configurations.automaton.nodes.length);
     return this.#search(start, this.#meeting, (node, reached) => this.#meets(node, reached));
   }
 
   #search(
     start: number,
-    known: Map<number, boolean>,
+    known: Uint8Array,
     look: (node: number, reached: Set<number>) => boolean,
   ): boolean {
-    const before = known.get(start);
-    if (before !== undefined) return before;
+    if (known[start] !== UNKNOWN) return known[start] === YES;
     const reached = new Set([start]);
     /** In the order of `reached`: each node, and the index of the one that led to it. */
     const nodes: number[] = [];
     const from = [NONE];
     for (const node of reached) {
-      const other = known.get(node);
+      const other = known[node];
       const index = nodes.push(node) - 1;
-      if (other === false) continue;
-      if (other === true || reached.size > MOST_NODES || look(node, reached)) {
-        for (let at = index; at !== NONE; at = from[at]!) known.set(nodes[at]!, true);
+      if (other === NO) continue;
+      if (other === YES || reached.size > MOST_NODES || look(node, reached)) {
+        for (let at = index; at !== NONE; at = from[at]!) known[nodes[at]!] = YES;
         return true;
       }
       while (from.length < reached.size) from.push(index);
     }
-    for (const node of reached) known.set(node, false);
+    for (const node of reached) known[node] = NO;
     return false;
   }
 

@@ -62,8 +62,18 @@ export function writePlace(places: RopePlaces, position: number, into: Uint32Arr
   into[2] = image.place + (row % image.columns);
 }
 
+/** Of all images those that rows from `first` on, in front of `end`, have their places by. */
+export function placesOf(images: RopePlaces, first: number, end: number): RopePlaces {
+  return images.slice(Math.max(0, countUpTo(images, first) - 1), countUpTo(images, end - 1));
+}
+
 /** The last image that begins there or in front of it. */
 function imageAt(images: RopePlaces, position: number): PlacedImage | undefined {
+  return images[countUpTo(images, position) - 1];
+}
+
+/** Images that begin there or in front of it. */
+function countUpTo(images: RopePlaces, position: number): number {
   let low = 0;
   let high = images.length;
   while (low < high) {
@@ -71,5 +81,5 @@ function imageAt(images: RopePlaces, position: number): PlacedImage | undefined 
     if (images[middle]!.start <= position) low = middle + 1;
     else high = middle;
   }
-  return images[low - 1];
+  return low;
 }

@@ -24,11 +24,8 @@ const SIGNALS = ["SIGTERM", "SIGINT"] as const;
 interface Member {
   readonly place: GroupPlace;
   readonly log: Logger;
-  /** Where it has whole replicas, of several machines': how many, and what serves them. */
-  readonly replicas?: {
-    readonly count: number;
-    readonly serve: (options: LaunchOptions, given: MemberWork) => Promise<void>;
-  };
+  /** Where it has whole replicas, of several machines': serves them. */
+  readonly serveReplicas?: (options: LaunchOptions, given: MemberWork) => Promise<void>;
 }
 
 /**
@@ -38,7 +35,7 @@ interface Member {
  */
 export async function serveMember(
   options: LaunchOptions,
-  { place, log, replicas }: Member,
+  { place, log, serveReplicas }: Member,
 ): Promise<void> {
   for (const warning of environmentWarnings(process.env, true)) {
     log.line("warning", `Warning: ${warning}`);
@@ -55,9 +52,9 @@ export async function serveMember(
   };
   const { signal } = ending;
   const run = () =>
-    replicas === undefined
+    serveReplicas === undefined
       ? runRanks(options, { place, log, signal, onLoaded: () => ready("ranks") })
-      : replicas.serve(options, { place, log, signal, onLoaded: () => ready("replicas") });
+      : serveReplicas(options, { place, log, signal, onLoaded: () => ready("replicas") });
   try {
     for (let isOver = false; !isOver; ) {
       try {

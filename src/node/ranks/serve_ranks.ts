@@ -106,9 +106,8 @@ async function serveNode(
     await requireFreeAddress(options);
     const { serveMember } = await import("./serve_member.ts");
     if (!areReplicas) return serveMember(options, { place, log });
-    const { serveReplicas: serve } = await import("../replicas/serve_replicas.ts");
-    const count = options.dpSize / place.nodes;
-    return serveMember(options, { place, log, replicas: { count, serve } });
+    const { serveReplicas } = await import("../replicas/serve_replicas.ts");
+    return serveMember(options, { place, log, serveReplicas });
   }
   if (areReplicas) {
     const { startReplicasOfNodes } = await import("../replicas/replicas_of_nodes.ts");

@@ -39,6 +39,7 @@ export async function joinNode0(replica: number, options: JoinOptions): Promise<
     const tried = await attempt(`ws://${addressText(address)}/`, header);
     if (tried instanceof NodePort) return tried;
     if (tried.status === REFUSED) throw new LaunchError(tried.problem, EXIT.failed);
+    options.signal.throwIfAborted();
     await waitToRetry(options, deadline, tried.problem);
   }
 }

@@ -10,10 +10,13 @@ import type { WebSocket } from "ws";
 import type { Port } from "../../engine/remote/port.ts";
 import { MAX_UNSENT_BYTES } from "../disaggregation/web_socket_channel.ts";
 import { SAID_BY_NONE } from "../mpi/control_channel.ts";
+import type { ExitCode } from "../mpi/launch_error.ts";
 import { deferred } from "../mpi/nodes.ts";
 
 /** Bytes of one message, of a launcher whose options fit. */
 export const MAX_NODE_MESSAGE_BYTES = 2 ** 30;
+/** Bytes that wait to be sent to a node at most; requests beyond are refused. */
+export const MAX_NODE_UNSENT_BYTES = 2 ** 28;
 /** Milliseconds between signs of life. */
 const BEAT = 2000;
 /** Signs of life that may be missing. */
@@ -56,6 +59,11 @@ export class NodePort implements Port {
   /** Whether nothing comes or goes any more. What came before is still heard. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** Whether more waits to be sent than may. */
+  get isFull(): boolean {
+    return this.#socket.bufferedAmount > MAX_NODE_UNSENT_BYTES;
   }
 
   /** Resolves once nothing comes any more: with why, where it was not closed here. */
@@ -117,4 +125,4 @@ export class NodePort implements Port {
 /** What a node says first of a replica, before its engine answers. */
 export type FirstWord =
   | { readonly type: "loaded"; readonly adapter: string }
-  | { readonly type: "failed"; readonly reason: string };
+  | { readonly type: "failed"; readonly reason: string; readonly exitCode: ExitCode };

@@ -49,6 +49,8 @@ export class ReplicaNodes {
   readonly #taken = new WeakSet<NodePort>();
   readonly #awaited = new Map<number, Deferred<NodePort>>();
   #difference: LaunchError | undefined;
+  /** Whether all have been there: one that comes with other options then is refused, and that is all. */
+  #hasMet = false;
 
   private constructor(options: ReplicaNodesOptions) {
     this.#options = options;
@@ -85,6 +87,7 @@ export class ReplicaNodes {
     const others = this.#size - replicasPerNode;
     const replicas = Array.from({ length: others }, (_, i) => replicasPerNode + i);
     await this.#before(Promise.all(replicas.map((replica) => this.#arrival(replica))), replicas);
+    this.#hasMet = true;
   }
 
   /**
@@ -177,9 +180,8 @@ export class ReplicaNodes {
     return { status: TAKEN, reason: `${named}: another launcher has` };
   }
 
-  /** Replicas that are all there have nothing to do with one that comes late. */
   #note(difference: LaunchError): void {
-    if (this.#ports.size >= this.#size - this.#options.replicasPerNode) return;
+    if (this.#hasMet) return;
     this.#difference ??= difference;
     for (const awaited of this.#awaited.values()) awaited.reject(difference);
   }

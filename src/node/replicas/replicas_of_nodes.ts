@@ -7,7 +7,8 @@
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
-import { GroupError } from "../../errors.ts";
+import { CapacityError, GroupError } from "../../errors.ts";
+import type { GenerationChunk, GenerationRequest } from "../../generation.ts";
 import type { Facts } from "../../parallel/agree.ts";
 import { openFolder } from "../files.ts";
 import { resolveModel } from "../hub/resolve_model.ts";
@@ -22,7 +23,7 @@ import { engineOptionsOf, factsOf } from "../ranks/rank_place.ts";
 import { RestartingEngine } from "../ranks/restarting_engine.ts";
 import { Restarts } from "../ranks/restarts.ts";
 import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
-import type { FirstWord, NodePort } from "./node_port.ts";
+import { type FirstWord, MAX_NODE_UNSENT_BYTES, type NodePort } from "./node_port.ts";
 import { ReplicaNodes } from "./replica_nodes.ts";
 import { REPLICA_OPTIONS } from "./replica_options.ts";
 import { startReplicas } from "./start_replicas.ts";
@@ -129,14 +130,15 @@ interface ReplicaOpening {
  *
  * @throws {LaunchError} where it could not be loaded, computes on another kind of adapter, or is lost.
  */
-async function openReplica(
+export async function openReplica(
   port: NodePort,
   { node, first, signal }: ReplicaOpening,
 ): Promise<StartedEngine> {
   try {
     const word = await firstWord(port, node, signal);
     if (word.type === "failed") {
-      throw new LaunchError(`Cannot load a replica on node ${node}: ${word.reason}`, EXIT.failed);
+      const state = `Cannot load a replica on node ${node}: ${word.reason}`;
+      throw new LaunchError(state, word.exitCode);
     }
     if (word.adapter !== first.adapter) {
       const state = `${first.adapter} on node 0, ${word.adapter} on node ${node}`;
@@ -145,6 +147,8 @@ async function openReplica(
         EXIT.failed,
       );
     }
+    // It may have ended behind its first word, and then would never answer.
+    if (port.isOver) throw lostNode(node, (await port.left) ?? CLOSED);
     const { opened } = await openPort(port, { signal });
     const model = { ...opened.model, path: first.path };
     return new NodeEngine({ port, opened: { ...opened, model } }, node);
@@ -159,7 +163,7 @@ async function firstWord(port: NodePort, node: number, signal: AbortSignal): Pro
   const giveUp = () => word.reject(signal.reason);
   if (signal.aborted) giveUp();
   signal.addEventListener("abort", giveUp, { once: true });
-  port.left.then((problem) => word.reject(lostNode(node, problem ?? "its connection is closed")));
+  port.left.then((problem) => word.reject(lostNode(node, problem ?? CLOSED)));
   port.onMessage = (message) => {
     port.onMessage = undefined;
     word.resolve(message as FirstWord);
@@ -171,23 +175,33 @@ async function firstWord(port: NodePort, node: number, signal: AbortSignal): Pro
   }
 }
 
+const CLOSED = "its connection is closed";
+
 const lostNode = (node: number, problem: string) =>
   new LaunchError(`Cannot go on without the replica on node ${node}: ${problem}`, EXIT.lost);
 
 class NodeEngine extends RemoteEngine implements StartedEngine {
   readonly lost: Promise<never>;
   readonly #node: number;
+  readonly #port: NodePort;
   #isLeaving = false;
   #problem = "";
 
-  constructor(opened: OpenedPort, node: number) {
+  constructor(opened: OpenedPort & { readonly port: NodePort }, node: number) {
     super(opened);
+    this.#port = opened.port;
     this.#node = node;
     const { promise, reject } = deferred<never>();
     this.lost = promise;
     this.ended.then(() => {
       if (!this.#isLeaving) reject(lostNode(node, this.#problem));
     });
+  }
+
+  override generate(
+    request: GenerationRequest & { readonly signal?: AbortSignal },
+  ): AsyncIterableIterator<GenerationChunk, undefined> {
+    return this.#port.isFull ? refusedFor(this.#node) : super.generate(request);
   }
 
   override close(): Promise<void> {
@@ -201,4 +215,10 @@ class NodeEngine extends RemoteEngine implements StartedEngine {
       cause,
     });
   }
+}
+
+// biome-ignore lint/correctness/useYield: a request is refused where its first chunk would come
+async function* refusedFor(node: number): AsyncGenerator<never, undefined> {
+  const state = `${MAX_NODE_UNSENT_BYTES} bytes wait to be sent to node ${node}`;
+  throw new CapacityError("memory for requests", MAX_NODE_UNSENT_BYTES, state);
 }

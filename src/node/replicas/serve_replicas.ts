@@ -76,12 +76,14 @@ async function serveAll(options: LaunchOptions, given: Joined): Promise<void> {
   const { ports, numbers, signal, onLoaded } = given;
   const engines: StartedEngine[] = [];
   const losses: Error[] = [];
+  const ends: (() => void)[] = [];
   try {
     for (const [i, port] of ports.entries()) {
       const { engine, adapter } = await loadReplica(options, given, i);
       engines.push(engine);
       port.post({ type: "loaded", adapter } satisfies FirstWord);
       const end = serveEngine(engine, port);
+      ends.push(end);
       engine.lost?.catch((error: Error) => {
         losses.push(error);
         given.log.ofReplica(numbers[i]!).line("warning", `Warning: ${error.message}`);
@@ -93,6 +95,7 @@ async function serveAll(options: LaunchOptions, given: Joined): Promise<void> {
     await untilAborted(Promise.all(ports.map(({ left }) => left)), signal);
     if (losses.length === engines.length) throw losses.at(-1);
   } finally {
+    for (const end of ends) end();
     await Promise.allSettled(engines.map((engine) => engine.close()));
   }
 }
@@ -120,7 +123,8 @@ async function loadReplica(
     const engine = await start(optionsOf(engineOptionsOf(options), number), noted, part);
     return { engine, adapter };
   } catch (error) {
-    const failed: FirstWord = { type: "failed", reason: (error as Error).message };
+    const exitCode = error instanceof LaunchError ? error.exitCode : EXIT.failed;
+    const failed: FirstWord = { type: "failed", reason: (error as Error).message, exitCode };
     ports[i]!.post(failed);
     throw error;
   }

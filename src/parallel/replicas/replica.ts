@@ -55,7 +55,8 @@ export class Replica implements BalancedReplica {
     this.tokens = status.usedTokens + status.queuedTokens + this.#unreadTokens;
     this.#standing = STANDINGS.indexOf(this.#standingOf(status, stallSeconds));
     const losses = status.recoveries + (status.restarts ?? 0);
-    const hasLost = losses > this.#losses;
+    // Where a whole node has come again, it counts anew.
+    const hasLost = losses !== this.#losses;
     this.#losses = losses;
     return hasLost;
   }

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ContentIds } from "../../../src/cache/content_id.ts";
 import { ImageWalk, placeImages } from "../../../src/engine/images/image_positions.ts";
 import { PromptEmbeddings } from "../../../src/engine/prompt_embeddings.ts";
-import { writePlace } from "../../../src/layers/attention/parted_rope.ts";
+import { placesOf, writePlace } from "../../../src/layers/attention/parted_rope.ts";
 import type { RopePlaces } from "../../../src/layers/batch.ts";
 import { hasSharedData, sharedJson, skipNote } from "../../text/shared_data.ts";
 
@@ -19,7 +19,7 @@ const cases = hasSharedData
   ? sharedJson<{ cases: readonly Case[] }>("vision/golden/mini-qwen2.5-vl.w.json").cases
   : [];
 
-const placesOf = (places: RopePlaces, count: number) => {
+const allOf = (places: RopePlaces, count: number) => {
   const all = Array.from({ length: count }, (_, position) => {
     const into = new Uint32Array(3);
     writePlace(places, position, into);
@@ -38,7 +38,19 @@ describe.skipIf(!hasSharedData)(`positions of prompts with images${skipNote}`, (
     // As ranks are told of them.
     const places = structuredClone(placeImages(starts, grids));
     const { length } = one.input_ids;
-    expect(placesOf(places, length)).toEqual(one.position_ids);
+    expect(allOf(places, length)).toEqual(one.position_ids);
+    // What is sent for rows of a step is enough for them.
+    for (let first = 0; first < length; first += 5) {
+      for (const end of [first + 1, Math.min(first + 7, length)]) {
+        const part = placesOf(places, first, end);
+        const into = new Uint32Array(3);
+        for (let position = first; position < end; position++) {
+          writePlace(part, position, into);
+          expect(Array.from(into)).toEqual(one.position_ids.map((axis) => axis[position]));
+        }
+      }
+    }
+    expect(placesOf(places, length + 7, length + 8).length).toBeLessThanOrEqual(1);
     const behind = new Uint32Array(3);
     writePlace(places, length + 7, behind);
     expect(Array.from(behind)).toEqual(new Array(3).fill(length + 7 + one.rope_delta));

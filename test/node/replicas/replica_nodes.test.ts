@@ -7,6 +7,7 @@ import type { Address } from "../../../src/node/mpi/nodes.ts";
 import { joinNode0 } from "../../../src/node/replicas/join_replicas.ts";
 import type { NodePort } from "../../../src/node/replicas/node_port.ts";
 import { JOIN_HEADER, ReplicaNodes } from "../../../src/node/replicas/replica_nodes.ts";
+import { openReplica } from "../../../src/node/replicas/replicas_of_nodes.ts";
 import { freePort } from "../../support/mpi/processes.ts";
 
 const FACTS = { version: "1", "--dp-size": 6, "--restart": false };
@@ -55,6 +56,34 @@ function upgrade({ port }: Address, header: string | undefined): Promise<string>
   });
 }
 const headerOf = (join: unknown) => Buffer.from(JSON.stringify(join)).toString("base64url");
+
+test("one that has loaded and ended since is not asked, and never waited for", async () => {
+  const { nodes, join } = await setUp();
+  const far = await join(5);
+  far.post({ type: "loaded", adapter: "A" });
+  far.close();
+  const port = await nodes.connection(5, never);
+  await port.left;
+  const first = { path: "model", adapter: "A" };
+  const opened = openReplica(port, { node: 2, signal: never, first });
+  await expect(opened).rejects.toMatchObject({
+    message: expect.stringContaining("Cannot go on without the replica on node 2: "),
+    exitCode: EXIT.lost,
+  });
+});
+
+test("one with other options that comes once all have met keeps no replica from coming again", async () => {
+  const { nodes, join } = await setUp();
+  const ports = [await join(2), await join(3), await join(4), await join(5)];
+  await nodes.meet();
+  const first = await nodes.connection(5, never);
+  ports[3]!.close();
+  await first.left;
+  await expect(join(5, { "--dp-size": 7 })).rejects.toMatchObject({ exitCode: EXIT.failed });
+  const again = nodes.connection(5, never);
+  await join(5);
+  expect((await again).isOver).toBe(false);
+});
 
 test("all replicas of all other nodes are awaited, and speak with node 0 in order", async () => {
   const { nodes, join } = await setUp();
