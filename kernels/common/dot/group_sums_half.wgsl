@@ -15,8 +15,7 @@ const RUN_PIECES = RUN_COLUMNS / PIECE_COLUMNS;
 const_assert SCALE_COLUMNS % RUN_COLUMNS == 0u;
 
 alias Chains = array<array<vec4f, 4>, TOKENS>;
-// Four sums in f16, as words: compilers keep a register for each half of what loops go on with.
-alias Products = array<array<vec2u, 4>, TOKENS>;
+alias Products = array<array<KeptHalves, 4>, TOKENS>;
 
 fn group_sums(
   group: u32,
@@ -65,7 +64,7 @@ fn add_run(
   }
   for (var t = 0u; t < TOKENS; t++) {
     for (var row = 0u; row < 4u; row++) {
-      (*chains)[t][row] += vec4f(bitcast<vec4<f16>>(products[t][row]));
+      (*chains)[t][row] += vec4f(halves_of(products[t][row]));
     }
   }
 }
@@ -155,6 +154,6 @@ fn half_x(at: u32, vector: u32, masks: bool) -> vec4<f16> {
   return vec4<f16>(value);
 }
 
-fn sum_of(products: vec2u, weight: vec4<f16>, xv: vec4<f16>) -> vec2u {
-  return bitcast<vec2u>(fma(weight, xv, bitcast<vec4<f16>>(products)));
+fn sum_of(products: KeptHalves, weight: vec4<f16>, xv: vec4<f16>) -> KeptHalves {
+  return kept_of(fma(weight, xv, halves_of(products)));
 }

@@ -176,6 +176,7 @@ export default defineCheck<Shape>({
         ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...weightShape(shape),
         halfProducts: true,
+        wordSums: recorder.device.features.has("subgroups"),
         fp8Decode: bits === 1 ? "bits" : "half",
         rowsPadded: paddedRows(outputs, weightShape(shape)),
         words: words!,

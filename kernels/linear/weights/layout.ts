@@ -61,6 +61,8 @@ export interface WeightLayout extends WeightOrder {
    * f32: needs the feature shader-f16. Default false.
    */
   readonly halfProducts?: boolean;
+  /** Whether sums of halves may be kept in words, which compilers without subgroups do not all take. Default false. */
+  readonly wordSums?: boolean;
   /** How launches are shared out; its order is the one above. Default `PLAIN_TUNING`. */
   readonly tuning?: Tuning;
 }

@@ -15,6 +15,8 @@ import groupSums from "../../common/dot/group_sums.wgsl?raw";
 import groupSumsCodes from "../../common/dot/group_sums_codes.wgsl?raw";
 import groupSumsHalf from "../../common/dot/group_sums_half.wgsl?raw";
 import groupSumsShuffle from "../../common/dot/group_sums_shuffle.wgsl?raw";
+import halfSumsInWords from "../../common/dot/half_sums_in_words.wgsl?raw";
+import halfSumsKept from "../../common/dot/half_sums_kept.wgsl?raw";
 import pieceRounds from "../../common/dot/piece_rounds.wgsl?raw";
 import scaledSums from "../../common/dot/scaled_sums.wgsl?raw";
 import stagedSums from "../../common/dot/staged_sums.wgsl?raw";
@@ -108,7 +110,8 @@ export function weightKernels<B extends string, P extends string>({
     const splits = launch.split > 1;
     const { staged = false } = launch;
     const halves = multipliesHalves(weight);
-    const key = `${dtype} ${coded} ${halves} ${shares} ${splits} ${staged}`;
+    const inWords = keepsWords(weight, launch);
+    const key = `${dtype} ${coded} ${halves} ${inWords} ${shares} ${splits} ${staged}`;
     const known = kernels.get(key);
     if (known !== undefined) return known;
     const source = [
@@ -120,7 +123,7 @@ export function weightKernels<B extends string, P extends string>({
       weightOrder,
       staged ? `${dotRowsStaged}\n${topLevel}` : splits ? dotRowsSplit : dotRowsAlone,
       DECODERS[dtype],
-      sumsText({ coded, staged, halves, shares }),
+      sumsText({ coded, staged, halves, inWords, shares }),
     ];
     const kernel = new Kernel({ ...definition, source: source.join("\n") });
     kernels.set(key, kernel);
@@ -133,12 +136,16 @@ function sumsText(options: {
   readonly coded: boolean;
   readonly staged: boolean;
   readonly halves: boolean;
+  readonly inWords: boolean;
   readonly shares: boolean;
 }): string {
-  const { coded, staged, halves, shares } = options;
+  const { coded, staged, halves, inWords, shares } = options;
   if (coded) return groupSumsCodes;
   if (staged) return halves ? stagedSumsHalf : stagedSums;
-  if (halves) return `${pieceRounds}\n${groupSumsHalf}`;
+  if (halves) {
+    const kept = inWords ? halfSumsInWords : halfSumsKept;
+    return `${pieceRounds}\n${kept}\n${groupSumsHalf}`;
+  }
   return shares ? groupSumsShuffle : groupSums;
 }
 
@@ -167,16 +174,23 @@ function readsPieces(weight: WeightForm & InputForm, launch: LaunchForm): boolea
   return !multipliesHalves(weight) && !sharesLoads(weight, launch);
 }
 
+/** Whether a form for want of registers, of which pieces are read one at a time, multiplies halves. */
+function savesHalves(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
+  if (launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
+  return multipliesHalves(weight);
+}
+
+/** Whether sums of halves are kept in words. */
+function keepsWords(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
+  return weight.wordSums === true && savesHalves(weight, launch);
+}
+
 /** Pieces of four vectors: all dtypes that are decoded. */
 const DECODED: readonly WeightDtype[] = ["fp8", "int8", "int4", "mxfp4"];
 
-/**
- * Whether pieces are multiplied in two rounds: where they are read one at a time, for want of registers, and sums of
- * halves take more of them.
- */
+/** Whether pieces are multiplied in two rounds. */
 function takesRounds(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  if (launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
-  return multipliesHalves(weight) && DECODED.includes(weight.dtype);
+  return savesHalves(weight, launch) && DECODED.includes(weight.dtype);
 }
 
 /** Whether weights of this dtype have scales. */

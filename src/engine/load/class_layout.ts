@@ -25,7 +25,7 @@ export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
 export function classLayout(
   wanted: NumericClass | "auto",
   device: GPUDevice,
-): Pick<LinearLayout, "packedDots" | "halfProducts"> {
+): Pick<LinearLayout, "packedDots" | "halfProducts" | "wordSums"> {
   switch (wanted) {
     case "auto":
       return { packedDots: takesPackedDots(device.adapterInfo) };
@@ -35,7 +35,9 @@ export function classLayout(
     case "int8":
       return { packedDots: true };
     case "f16":
-      if (device.features.has("shader-f16")) return { halfProducts: true };
+      if (device.features.has("shader-f16")) {
+        return { halfProducts: true, wordSums: device.features.has("subgroups") };
+      }
       throw lacking(wanted, "the feature shader-f16");
     default:
       throw new InvalidRequestError(

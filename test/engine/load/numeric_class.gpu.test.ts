@@ -29,6 +29,8 @@ test("nothing asks for f16 operands but its name", async () => {
   for (const wanted of ["auto", "fma128", "int8"] as const) {
     expect(classLayout(wanted, everything).halfProducts ?? false).toBe(false);
   }
-  expect(classLayout("f16", everything)).toEqual({ halfProducts: true });
+  expect(classLayout("f16", everything)).toEqual({
+    ...{ halfProducts: true, wordSums: everything.features.has("subgroups") },
+  });
   expect(NUMERIC_CLASS_CHOICES).toEqual(["auto", "fma128", "int8", "f16", "mma128"]);
 });
