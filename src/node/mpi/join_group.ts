@@ -42,10 +42,14 @@ export interface RankGroup {
   fail(error: unknown): Promise<never>;
 }
 
-/** The group that this process is started for; without one the process ends. */
-export async function joinOrExit(): Promise<RankGroup> {
+/**
+ * The group that this process is started for; without one the process ends.
+ *
+ * @param timeout As `joinGroup` has it.
+ */
+export async function joinOrExit(timeout?: number): Promise<RankGroup> {
   try {
-    return await joinGroup();
+    return await joinGroup(timeout);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
     return process.exit(EXIT.failed);
@@ -55,17 +59,17 @@ export async function joinOrExit(): Promise<RankGroup> {
 /**
  * Starts MPI, which waits for all ranks.
  *
+ * @param timeout Milliseconds that ranks wait for each other while they start. Default: what the launcher says.
  * @throws {UnsupportedError} where this machine has no MPI.
  * @throws {GroupError} when MPI does not start.
  */
-export async function joinGroup(): Promise<RankGroup> {
+export async function joinGroup(timeout = launchersTimeout()): Promise<RankGroup> {
   const { env } = process;
   tameUcx(env);
   const path = env[RANK_VARIABLES.shim] ?? buildShim().path;
   const library = await loadMpiLibrary(path);
   bindTo(env[RANK_VARIABLES.cpus], library);
   const launcher = new LauncherLink(library);
-  const timeout = Number(env[RANK_VARIABLES.timeout] ?? TIMEOUT);
   const communicator = mpiCommunicator(
     library,
     await startMpi(library, timeout),
@@ -94,6 +98,8 @@ export async function joinGroup(): Promise<RankGroup> {
     },
   };
 }
+
+const launchersTimeout = () => Number(process.env[RANK_VARIABLES.timeout] ?? TIMEOUT);
 
 /** Before MPI and the driver start threads of their own. */
 function bindTo(cpus: string | undefined, library: MpiLibrary): void {
@@ -165,8 +171,9 @@ class LauncherLink implements LauncherTalk {
     this.send({ type: "said", message });
   }
 
-  /** Resolves once the launcher has it, or is gone. */
+  /** Resolves once the launcher has it, or is gone. One that is not ours hears why a rank ends by its output. */
   send(message: RankMessage): Promise<void> {
+    if (this.#isAlone && message.type === "failed") process.stderr.write(`${message.reason}\n`);
     return new Promise((resolve) => {
       if (process.send === undefined || !process.connected) resolve();
       else process.send(message, () => resolve());

@@ -39,20 +39,25 @@ export async function serveOuter(
     throw new OptionError(`Cannot use option --restart: ${name} starts ranks once`);
   }
   const own = { ...options, tpSize: size };
-  if (rank > 0) await follow(own, outer);
+  const timeout = 1000 * (own.distTimeout ?? TIMEOUT);
+  if (rank > 0) await follow(own, outer, timeout);
   const log = new Logger({ stderr, level: own.logLevel, format: own.logFormat });
   log.line("info", `Ranks: ${name} has started ${size} of them`);
-  const timeout = 1000 * (own.distTimeout ?? TIMEOUT);
   const place = { nodes: 1, node: 0, ranksPerNode: 1, address: undefined, timeout };
   const startEngine = startRanks({ place, outer, role: roleOptionsOf(own), restart, log });
   await serveModel(own, { ...context, startEngine, startsProcesses: true });
 }
 
 /** Never comes back: the process ends with its group. */
-async function follow(options: LaunchOptions, { local }: OuterGroup): Promise<never> {
+async function follow(
+  options: LaunchOptions,
+  { local }: OuterGroup,
+  timeout: number,
+): Promise<never> {
   // The signal is for the whole group: rank 0 ends it once its requests are finished.
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => {});
   const engineOptions = engineOptionsOf(options);
   const facts = { ...factsOf(engineOptions), "--restart": options.restart };
-  return serveRank({ type: "load", options: engineOptions, facts, local, reportsSteps: false });
+  const load = { type: "load", options: engineOptions, facts, local, reportsSteps: false } as const;
+  return serveRank(load, timeout);
 }

@@ -40,10 +40,11 @@ type Load = Extract<ToRank, { type: "load" }>;
  * Does this process's part of a server and ends the process.
  *
  * @param given What it is to load. Default: what its launcher says.
+ * @param timeout Milliseconds that ranks wait for each other while they start. Default: as its launcher says.
  */
-export async function serveRank(given?: Load): Promise<never> {
+export async function serveRank(given?: Load, timeout?: number): Promise<never> {
   filterDawnWarnings();
-  const group = await joinOrExit();
+  const group = await joinOrExit(timeout);
   try {
     await work(group, given);
     return await group.finish();

@@ -1,11 +1,20 @@
 /** The installed program started by MPICH's mpiexec, each process of which is a rank of one server. */
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { until } from "../../support/until.ts";
 import type { Chat } from "../support/server.ts";
-import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "../support/wisp.ts";
+import {
+  adapterName,
+  type ServingWisp,
+  scratch,
+  serveWisp,
+  startWisp,
+  stopAll,
+  wisp,
+} from "../support/wisp.ts";
 
 const MPIEXEC = ["mpiexec.hydra", "mpiexec"].find(
   (name) => spawnSync(name, ["--version"], { stdio: "ignore" }).status === 0,
@@ -61,6 +70,33 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
     await until(() => expect(processes.filter(isAlive)).toEqual([]));
     expect(group.output()).toContain("Stopping: running requests have");
     expect(group.output()).not.toMatch(/BAD TERMINATION|Cannot/);
+  });
+
+  test("of which one freezes as it starts wait for --dist-timeout, and all end", async () => {
+    // Only the rank beside the server has a channel of Node's to say by which adapter it has.
+    const hook = join(scratch("freeze"), "freeze.mjs");
+    writeFileSync(
+      hook,
+      `const send = process.send?.bind(process);
+      if (send) process.send = (message, ...rest) => {
+        const sent = send(message, ...rest);
+        if (message.message?.method === "adapter") process.kill(process.pid, "SIGSTOP");
+        return sent;
+      };`,
+    );
+    const args = ["launch_server", "--port", "0", ...SHARED, "--dist-timeout", "8"];
+    const env = { NODE_OPTIONS: `--import=${hook}` };
+    const frozen = startWisp(args, { launcher: launcher(2), env });
+    await frozen.sees(/^Adapter: /m);
+    const processes = treeOf(frozen.process.pid!);
+    try {
+      const [code] = await frozen.closed;
+      expect(code).not.toBe(0);
+      expect(frozen.output()).toContain("has waited 8 s");
+      await until(() => expect(processes.filter(isAlive)).toEqual([]));
+    } finally {
+      for (const pid of processes.filter(isAlive)) process.kill(pid, "SIGKILL");
+    }
   });
 
   test.each([
