@@ -46,6 +46,12 @@ export function networkDevices(env: Environment, folder = DEVICES): NetworkDevic
   return { devices: [...new Set(found)].join(",") };
 }
 
+/** To be called before MPI is loaded, which has UCX read its variables. */
+export function chooseNetworkDevices(env: NodeJS.ProcessEnv): void {
+  const { devices } = networkDevices(env);
+  if (devices !== undefined) env[UCX] = devices;
+}
+
 /**
  * Devices that are named as a whole, as UCX names them: one of InfiniBand has a port, 1 where none is
  * given; an interface of the system, such as `eth0`, has none.

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { GroupError } from "../../errors.ts";
 import type { Communicator } from "../../parallel/communicator.ts";
 import { withoutRank } from "../../parallel/exchange.ts";
+import { chooseNetworkDevices } from "../device/network_devices.ts";
 import { tameUcx } from "../ucx/ucx_variables.ts";
 import { buildShim } from "./build_shim.ts";
 import { EXIT } from "./launch_error.ts";
@@ -66,6 +67,7 @@ export async function joinOrExit(timeout?: number): Promise<RankGroup> {
 export async function joinGroup(timeout = launchersTimeout()): Promise<RankGroup> {
   const { env } = process;
   tameUcx(env);
+  chooseNetworkDevices(env);
   const path = env[RANK_VARIABLES.shim] ?? buildShim().path;
   const library = await loadMpiLibrary(path);
   bindTo(env[RANK_VARIABLES.cpus], library);

@@ -7,7 +7,6 @@
  * @module
  */
 import type { Facts } from "../../parallel/agree.ts";
-import { networkDevices } from "../device/network_devices.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { packageVersion } from "../package_root.ts";
 import { buildShim } from "./build_shim.ts";
@@ -174,7 +173,5 @@ function rankEnvironment(options: GroupOptions, shim: string) {
     [RANK_VARIABLES.timeout]: `${timeout}`,
   };
   if (!isOfOuterGroup) for (const name of ofOuterLaunchers(env)) delete rank[name];
-  const { devices } = networkDevices(env);
-  if (devices !== undefined) rank.UCX_NET_DEVICES = devices;
   return rank;
 }

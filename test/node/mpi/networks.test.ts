@@ -1,5 +1,7 @@
 /** Ranks of several nodes, which only a network joins, and ranks that another program starts. */
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   IN_NETWORKS,
@@ -8,6 +10,7 @@ import {
   removeNetworks,
 } from "../../support/mpi/networks.ts";
 import {
+  LauncherProcess,
   lackOfMpi,
   outcomeIn,
   Programs,
@@ -30,6 +33,15 @@ const options = { program: "gathers", size: 4, nodes: 2, env };
 const gathered = [0, 1, 2, 3].map((rank) =>
   expect.objectContaining({ place: [rank, 4], ragged: 80, agree: "done" }),
 );
+
+/** A machine with a device of InfiniBand, as far as Node can see, and none that UCX finds. */
+const WITH_DEVICE = `import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+const { existsSync, readdirSync } = fs;
+const folder = "/sys/class/infiniband";
+fs.existsSync = (path) => path === folder || existsSync(path);
+fs.readdirSync = (path, ...rest) => (path === folder ? ["mlx5_0"] : readdirSync(path, ...rest));
+syncBuiltinESMExports();`;
 
 describe.skipIf(lack !== undefined)("ranks over MPI", () => {
   test("of two nodes on one machine exchange over TCP", async () => {
@@ -61,5 +73,37 @@ describe.skipIf(lack !== undefined)("ranks over MPI", () => {
     expect(startedByMpiexec("gathers")).toEqual(gathered);
     // UCX would take signals that are V8's.
     expect(startedByMpiexec("signals")).toEqual([false, false, false, false]);
+  });
+
+  describe("with NCCL_IB_HCA", () => {
+    const withDevice = () => {
+      const file = join(dirname(programs.rank), "with_device.mjs");
+      writeFileSync(file, WITH_DEVICE);
+      return [`--import=${file}`];
+    };
+    const asked = { NCCL_IB_HCA: "mlx5", UCX_LOG_LEVEL: "warn" };
+    /** UCX itself says what each rank has told it. */
+    const expectTold = (output: string) => {
+      for (const rank of [0, 1]) {
+        const [, pid] = new RegExp(`^rank ${rank} is process (\\d+)$`, "m").exec(output) ?? [];
+        expect(output).toMatch(new RegExp(`:${pid}:.*network device 'mlx5_0:1' is not available`));
+      }
+    };
+
+    test("have UCX look for the devices of that name", async () => {
+      const told = { program: "signals", flags: withDevice(), env: asked };
+      const started = new LauncherProcess(programs, told);
+      expect(await started.ended).toMatchObject({ code: 0 });
+      expectTold((await started.closed()) + started.stderr);
+    });
+
+    test.skipIf(mpiexec === undefined)("do so below mpiexec", () => {
+      const args = ["-n", "2", process.execPath, ...withDevice(), programs.rank, "signals"];
+      const variables = { ...process.env, ...asked };
+      const ended = spawnSync(mpiexec!, args, { encoding: "utf8", env: variables });
+      const output = ended.stdout + ended.stderr;
+      expect([ended.status, output]).toEqual([0, expect.any(String)]);
+      expectTold(output);
+    });
   });
 });
