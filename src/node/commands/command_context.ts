@@ -5,12 +5,13 @@
  */
 
 import type { Output } from "../observe/logger.ts";
+import type { RankProcesses } from "../options/environment.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
 
 export interface CommandContext {
   readonly startEngine: StartEngine;
-  /** Whether what `startEngine` starts are rank processes. */
-  readonly startsProcesses?: boolean;
+  /** Whether what `startEngine` starts are rank processes, and of whom. Default: none. */
+  readonly processes?: RankProcesses;
   readonly stdout: Output;
   readonly stderr: Output;
   /** Where a command reads what its arguments leave out. Default: nowhere. */

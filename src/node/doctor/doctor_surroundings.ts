@@ -38,7 +38,7 @@ export async function surroundings({
   const warnings: string[] = [];
   let caches: readonly CacheFindings[] = [];
   try {
-    for (const warning of environmentWarnings(env, true)) warnings.push(warning);
+    for (const warning of environmentWarnings(env, "ours")) warnings.push(warning);
     caches = await examineCaches(env);
   } catch (error) {
     warnings.push((error as Error).message);

@@ -35,27 +35,31 @@ const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
   ["NVSHMEM_", "ranks send through MPI, and devices write to no memory of others"],
 ];
 
+/** Who starts ranks as processes of their own: none are, this program does, or a launcher around it. */
+export type RankProcesses = "none" | "ours" | "outer";
+
 /** Those that are of use to ranks alone, and only where each is a process. */
-const OF_PROCESSES: Readonly<Record<string, (env: Environment) => string | undefined>> = {
-  [CPU_AFFINITY]: (env) => {
-    bindsRanks(env);
-    return undefined;
-  },
+const OF_PROCESSES: Readonly<
+  Record<string, (env: Environment, processes: RankProcesses) => string | undefined>
+> = {
+  [CPU_AFFINITY]: (env, processes) =>
+    bindsRanks(env) && processes === "outer"
+      ? "the launcher that has started the ranks places them on CPUs; its own options bind them"
+      : undefined,
   [HCA]: (env) => networkDevices(env).problem,
 };
 
 /**
  * One sentence for each variable that is set for nothing, by name.
  *
- * @param hasProcesses Whether ranks are processes of their own.
  * @throws {OptionError} when one that is read has no value of its kind.
  */
-export function environmentWarnings(env: Environment, hasProcesses: boolean): readonly string[] {
+export function environmentWarnings(env: Environment, processes: RankProcesses): readonly string[] {
   return Object.keys(env)
     .filter((name) => env[name] !== undefined && !READ.has(name))
     .sort()
     .flatMap((name) => {
-      const why = whyWithoutEffect(name, env, hasProcesses);
+      const why = whyWithoutEffect(name, env, processes);
       return why === undefined ? [] : [`the variable ${name} has no effect here: ${why}`];
     });
 }
@@ -63,11 +67,12 @@ export function environmentWarnings(env: Environment, hasProcesses: boolean): re
 function whyWithoutEffect(
   name: string,
   env: Environment,
-  hasProcesses: boolean,
+  processes: RankProcesses,
 ): string | undefined {
   if (!Object.hasOwn(OF_PROCESSES, name)) {
     return WITHOUT_EFFECT.find(([begin]) => name.startsWith(begin))?.[1];
   }
-  const problem = OF_PROCESSES[name]!(env);
-  return hasProcesses ? problem : "it is for ranks that are processes, as --nnodes makes them";
+  const problem = OF_PROCESSES[name]!(env, processes);
+  const noProcesses = "it is for ranks that are processes, as --nnodes makes them";
+  return processes === "none" ? noProcesses : problem;
 }

@@ -37,7 +37,7 @@ export async function serveMember(
   options: LaunchOptions,
   { place, log, serveReplicas }: Member,
 ): Promise<void> {
-  for (const warning of environmentWarnings(process.env, true)) {
+  for (const warning of environmentWarnings(process.env, "ours")) {
     log.line("warning", `Warning: ${warning}`);
   }
   let isReady = false;

@@ -45,7 +45,7 @@ export async function serveOuter(
   log.line("info", `Ranks: ${name} has started ${size} of them`);
   const place = { nodes: 1, node: 0, ranksPerNode: 1, address: undefined, timeout };
   const startEngine = startRanks({ place, outer, role: roleOptionsOf(own), restart, log });
-  await serveModel(own, { ...context, startEngine, startsProcesses: true });
+  await serveModel(own, { ...context, startEngine, processes: "outer" });
 }
 
 /** Never comes back: the process ends with its group. */

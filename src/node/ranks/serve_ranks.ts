@@ -112,14 +112,14 @@ async function serveNode(
   if (areReplicas) {
     const { startReplicasOfNodes } = await import("../replicas/replicas_of_nodes.ts");
     const startEngine = startReplicasOfNodes(options, { place, log });
-    return serveModel(options, { ...context, startEngine, startsProcesses: true });
+    return serveModel(options, { ...context, startEngine, processes: "ours" });
   }
   const { startRanks } = await import("./group_engine.ts");
   const start = startRanks({ place, role: roleOptionsOf(options), restart: options.restart, log });
   // The first rank has the engines of all groups.
   const hasGroups = attentionGroups(options) !== undefined;
   const startEngine = hasGroups ? start : await replicated(options, start);
-  return serveModel(options, { ...context, startEngine, startsProcesses: true });
+  return serveModel(options, { ...context, startEngine, processes: "ours" });
 }
 
 /** Finds what is wrong with the model's place before any rank looks. */

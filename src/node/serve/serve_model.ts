@@ -72,16 +72,16 @@ export async function serveModel(options: LaunchOptions, context: CommandContext
   if (options.disaggregationMode === "prefill") {
     await requireFreeAddress({ host: "127.0.0.1", port: options.disaggregationBootstrapPort });
   }
-  const { stderr, startsProcesses = false } = context;
+  const { stderr, processes = "none" } = context;
   const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
   const idle = [
-    ...idleGroupOptions(options, startsProcesses),
+    ...idleGroupOptions(options, processes !== "none"),
     ...idleReplicaOptions(options),
     ...idleGroupsOptions(options),
     ...idleVariables,
   ];
   for (const line of idle) log.line("info", line);
-  for (const warning of environmentWarnings(process.env, startsProcesses)) {
+  for (const warning of environmentWarnings(process.env, processes)) {
     log.line("warning", `Warning: ${warning}`);
   }
   const startTimes = new StartTimes();

@@ -137,7 +137,10 @@ function commandProblems(pod: PodTemplate, container: Container): readonly strin
     const options = serverOptions(args);
     return [
       ...serverProblems(pod, container, options),
-      ...environmentWarnings(plainVariables(container), (options.nnodes ?? 1) > 1),
+      ...environmentWarnings(
+        plainVariables(container),
+        (options.nnodes ?? 1) > 1 ? "ours" : "none",
+      ),
     ];
   } catch (error) {
     return [(error as Error).message];
