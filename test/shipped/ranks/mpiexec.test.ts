@@ -1,5 +1,6 @@
 /** The installed program started by MPICH's mpiexec, each process of which is a rank of one server. */
 import { spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -54,6 +55,9 @@ function treeOf(pid: number): readonly number[] {
   return [pid, ...children.flatMap(treeOf)];
 }
 
+const isRankOne = (pid: number) =>
+  readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").includes("PMI_RANK=1");
+
 describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
   test("answer a chat as one rank does", async () => {
     expect(await answerOf(group)).toEqual(await answerOf(alone));
@@ -97,6 +101,25 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
     } finally {
       for (const pid of processes.filter(isAlive)) process.kill(pid, "SIGKILL");
     }
+  });
+
+  test("of which one is killed end at once, and so do streams", async () => {
+    const env = { SVC_SET_CPU_AFFINITY: "true" };
+    const doomed = await serveWisp(SHARED, { launcher: launcher(2), env });
+    expect(doomed.output()).toContain("SVC_SET_CPU_AFFINITY has no effect here: the launcher");
+    const processes = treeOf(doomed.process.pid!);
+    const stream = await doomed.post("/generate", {
+      ...{ text: "Hello", stream: true },
+      sampling_params: { max_new_tokens: null, ignore_eos: true },
+    });
+    const [begun, closed] = [performance.now(), once(doomed.process, "close")];
+    const ended = stream.text().catch(() => undefined);
+    process.kill(processes.find(isRankOne)!, "SIGKILL");
+    expect((await closed)[0]).not.toBe(0);
+    await until(() => expect(processes.filter(isAlive)).toEqual([]));
+    // Well under a second where nothing else runs; ranks that had to find it out would wait 30.
+    expect(performance.now() - begun).toBeLessThan(15_000);
+    await ended;
   });
 
   test.each([
