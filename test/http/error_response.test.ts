@@ -3,6 +3,7 @@ import {
   CapacityError,
   ContextLengthError,
   DeviceError,
+  GroupError,
   InvalidRequestError,
   RequestLosesDeviceError,
   TransferError,
@@ -32,6 +33,7 @@ describe("errorStatus", () => {
     ["a string", 500],
     [undefined, 500],
     [new CapacityError("places in the request queue", 8, "all 8 are taken"), 503],
+    [new GroupError("Cannot go on without rank 1: SIGKILL has ended it"), 503],
   ])("of %s is %i", (error, status) => {
     expect(errorStatus(error)).toBe(status);
     expect(flatError(error).code).toBe(status);
