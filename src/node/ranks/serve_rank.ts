@@ -113,8 +113,15 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   }
 }
 
-/** The link of a rank, which waits as long as at the start while models are loaded again. */
-function linkOf({ communicator, startTimeout }: RankGroup, deadline: number): RankLink {
+/**
+ * The link of a rank, which waits as long as at the start while models are loaded again.
+ *
+ * @param deadline Milliseconds that it waits for other ranks else.
+ */
+export function linkOf(
+  { communicator, startTimeout }: Pick<RankGroup, "communicator" | "startTimeout">,
+  deadline: number,
+): RankLink {
   return {
     communicator,
     format: FORMAT,
