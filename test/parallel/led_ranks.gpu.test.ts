@@ -50,11 +50,13 @@ async function openLed(
   const link = { communicator: second!, format: { ...FORMAT, unpack } };
   const leading = ledRanks({ communicator: first!, format: FORMAT });
   const following = loadFollower(source(), link, { ...given, ...others });
+  // It follows as soon as it can: an engine that adapts its drafts times steps while it is loaded.
+  const done = following.then((follow) => follow());
+  done.catch(() => {});
   const engine = await Engine.load(source(), {
     ...given,
     ...leading.options,
   });
-  const done = (await following)();
   const close = async () => {
     await engine.close();
     await leading.end();
@@ -128,6 +130,7 @@ const CASES: readonly (readonly [string, Partial<LoadOptions>])[] = [
     { ...CROWDED, ...HOST, speculation: DRAFTS },
   ],
   ["drafts of the module", { speculation: DRAFTS }],
+  ["drafts as many as pay", { speculation: { algorithm: "EAGLE", adaptive: "on" } }],
   ["experts that move, drafts", { speculation: DRAFTS, experts: MOVING }],
 ];
 
