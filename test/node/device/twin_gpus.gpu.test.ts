@@ -17,6 +17,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "vite";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { lavapipeIsInstalled } from "../../../src/node/device/device.ts";
+import { EMBEDDED_MODEL } from "../../support/checkpoints/embedded_model.ts";
 import { smallestCaseOnly } from "../../support/devices/gpu.ts";
 
 const GPUS = 3;
@@ -58,7 +59,7 @@ function shownGpu(number: number): string {
 let manifests = "";
 beforeAll(async () => {
   if (isLeftOut) return;
-  const input = { opener: join(support, "open_numbered.ts") };
+  const input = { opener: join(support, "open_numbered.ts"), rank: join(support, "open_rank.ts") };
   const output = { entryFileNames: "[name].mjs" };
   await build({
     ...{ root, configFile: false, logLevel: "error" },
@@ -68,13 +69,17 @@ beforeAll(async () => {
   manifests = Array.from({ length: GPUS }, (_, number) => shownGpu(number)).join(":");
 });
 
-/** What the opener prints, and the GPUs that devices were made on. */
-function open(numbers: readonly number[], env: Readonly<Record<string, string>> = {}) {
+/** What a program prints, and the GPUs that devices were made on. */
+function run(
+  name: "opener" | "rank",
+  args: readonly (string | number)[],
+  env: Readonly<Record<string, string>> = {},
+) {
   const made = join(folder, "made");
   writeFileSync(made, "");
   const printed = execFileSync(
     process.execPath,
-    [join(folder, "opener.mjs"), ...numbers.map(String)],
+    [join(folder, `${name}.mjs`), ...args.map(String)],
     {
       env: {
         ...process.env,
@@ -86,8 +91,13 @@ function open(numbers: readonly number[], env: Readonly<Record<string, string>> 
       stdio: "pipe",
     },
   );
-  const { names, failures, prime } = JSON.parse(printed.trim().split("\n").at(-1)!);
   const gpus = readFileSync(made, "utf8").split("\n").filter(Boolean).map(Number);
+  return { said: JSON.parse(printed.trim().split("\n").at(-1)!), gpus };
+}
+
+function open(numbers: readonly number[], env: Readonly<Record<string, string>> = {}) {
+  const { said, gpus } = run("opener", numbers, env);
+  const { names, failures, prime } = said;
   return { names, failures, prime, gpus };
 }
 
@@ -111,4 +121,16 @@ test.skipIf(isLeftOut)("without Mesa's layer those behind the first are refused"
   const { gpus, failures } = open([1, 0], { NODEVICE_SELECT: "1" });
   expect(gpus).toEqual([0]);
   expect(failures).toEqual([expect.stringContaining("mesa-vulkan-drivers")]);
+});
+
+test.skipIf(isLeftOut)("ranks that are processes have a GPU each, from --base-gpu-id on", () => {
+  const ranks = [0, 1].map((rank) => run("rank", [EMBEDDED_MODEL, 1, 2, rank]));
+  // One device, which the engine gets: what chooses the adapters makes none.
+  expect(ranks.map(({ gpus }) => gpus)).toEqual([[1], [2]]);
+  for (const { said } of ranks) {
+    expect(said.sentences).toEqual([
+      expect.stringMatching(/^Adapters of this machine's ranks: 1 \(.+\), 2 \(.+\)$/),
+    ]);
+    expect(said.places).toEqual([0, 1]);
+  }
 });
