@@ -266,9 +266,9 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
   );
   describe.each(layouts)("on $size ranks, $name", ({ way, size }) => {
     const variants = VARIANTS.filter(({ shortSize }) => fullTest || shortSize === size);
-    test.each(variants)("$name", async ({ options, proof, name: _, ...rest }) => {
+    test.for(variants)("$name", async ({ options, proof, name: _, ...rest }, { skip }) => {
       const without = await way.lack?.();
-      if (without !== undefined) return console.log(`Left out: ${without}`);
+      skip(without !== undefined, without);
       const given = { ...task, ...rest, options: { ...BASE, ...options } };
       const got = await overMpi(given, size, way);
       expect(got.answers).toEqual(want.answers);
@@ -283,22 +283,23 @@ describe.skipIf(isLeftOut)("the embedded model", () => {
       const variants = GROUP_VARIANTS.filter(({ shortSize, mostGroups = groups }) => {
         return groups <= mostGroups && (shortSize === size || fullTest);
       });
-      test.each(variants)(`$name, ${way.name}`, async ({ options, proof, name: _, ...rest }) => {
+      test.for(variants)(`$name, ${way.name}`, async (variant, { skip }) => {
+        const { options, proof, name: _, ...rest } = variant;
         const without = await way.lack?.();
-        if (without !== undefined) return console.log(`Left out: ${without}`);
+        skip(without !== undefined, without);
         const given = { ...task, ...rest, groups, options: { ...BASE, ...options } };
         const got = await overMpi(given, size, way);
         expect(got.answers).toEqual(want.answers);
         // Each group tells of every loss.
-        const recoveries = got.figures.recoveries / groups;
-        proof({ ...got.figures, recoveries });
+        proof({ ...got.figures, recoveries: got.figures.recoveries / groups });
       });
     },
   );
 
-  test.runIf(fullTest)("one rank over MPI is one rank", async () => {
-    const got = await overMpi({ ...task, options: { ...BASE, ...DRAFTS } }, 1, MPI_WAYS[0]!);
+  test.runIf(fullTest).each([1, 8])("on %i ranks of one machine, drafts", async (size) => {
+    const got = await overMpi({ ...task, options: { ...BASE, ...DRAFTS } }, size, MPI_WAYS[0]!);
     expect(got.answers).toEqual(want.answers);
+    isDrafted(got.figures);
   });
 
   /** What changes answers, so that each has those of one rank to be compared with. */
