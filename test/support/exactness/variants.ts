@@ -39,6 +39,15 @@ const ON_FOUR_RANKS: Variant = {
     onBoth(one);
   },
 };
+const ON_EIGHT_RANKS: Variant = {
+  name: "8 at once, on eight ranks",
+  requests: 8,
+  options: { tensorParallelSize: 8 },
+  proof: (one) => {
+    expect(one.ranks).toBe(8);
+    besideAll(8)(one);
+  },
+};
 
 export const VARIANTS: readonly Variant[] = [
   {
@@ -154,7 +163,7 @@ export const VARIANTS: readonly Variant[] = [
     replicas: 2,
     proof: onBoth,
   },
-  ...(fullTest ? [ON_FOUR_RANKS] : []),
+  ...(fullTest ? [ON_FOUR_RANKS, ON_EIGHT_RANKS] : []),
   {
     name: "everything at once",
     requests: 10,
