@@ -110,6 +110,7 @@ test.skipIf(lack !== undefined)(
       for (const { child } of servers) child.kill("SIGTERM");
       expect((await Promise.all(ended)).map(([code]) => code)).toEqual(block.map(() => 0));
       expect(servers[0]!.output()).toContain("Ranks: 2 share the model");
+      expect(servers[0]!.output()).toContain("Ranks: each has whole self_attn, as");
     }
     expect(PARALLEL_STARTS.map(({ length }) => length)).toEqual([1, 2]);
     expect(answers[1]).toEqual(answers[0]);

@@ -90,22 +90,26 @@ async function recoveriesOf(server: ServingWisp): Promise<unknown> {
 }
 
 describe.skipIf(lack !== undefined)("a rank process whose device is lost", () => {
-  test.each([
+  const cases = [
     ["at once", 0, 300],
     // Longer than an exchange waits while requests run.
-    ...(isFull ? [["36 s later", 36, 90] as const] : []),
-  ])("goes on with another one, there %s", async (_, late, timeout) => {
-    const server = await serve(late, timeout);
-    const want = await tokensOf(await ask(server));
-    expect(want).toHaveLength(LENGTH);
-    expect(await recoveriesOf(server)).toBe(0);
-    await lose(server);
-    expect(await tokensOf(await ask(server))).toEqual(want);
-    expect(await recoveriesOf(server)).toBe(1);
-    expect(server.output()).toMatch(/The device is lost \(.*rank 1 has no part of it/);
-    expect(server.output()).toMatch(/^TP1 Memory: [\s\S]*^TP1 Memory: /m);
-    expect((await server.stop()).code).toBe(0);
-  });
+    ["36 s later", 36, 90],
+  ] as const;
+  test.each(isFull ? cases : cases.slice(0, 1))(
+    "goes on with another one, there %s",
+    async (_, late, timeout) => {
+      const server = await serve(late, timeout);
+      const want = await tokensOf(await ask(server));
+      expect(want).toHaveLength(LENGTH);
+      expect(await recoveriesOf(server)).toBe(0);
+      await lose(server);
+      expect(await tokensOf(await ask(server))).toEqual(want);
+      expect(await recoveriesOf(server)).toBe(1);
+      expect(server.output()).toMatch(/The device is lost \(.*rank 1 has no part of it/);
+      expect(server.output()).toMatch(/^TP1 Memory: [\s\S]*^TP1 Memory: /m);
+      expect((await server.stop()).code).toBe(0);
+    },
+  );
 
   test.runIf(isFull)("is named once --dist-timeout is over, and the group ends", async () => {
     const server = await serve(45, 15);

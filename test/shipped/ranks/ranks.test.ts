@@ -123,8 +123,10 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     const want = await answers(alone);
     expect(await answers(first)).toEqual(want);
     expect(await answers(local)).toEqual(want);
-    for (const server of [first, local])
+    for (const server of [first, local]) {
       expect(server.output()).toContain("share the model over MPI");
+      expect(server.output()).toMatch(/^Ranks: each has whole self_attn, as .*would cut a block/m);
+    }
   });
 
   test("have the adapters and CPUs that options and variables give them", () => {
@@ -222,6 +224,34 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     expect(ranks.filter(isAlive)).toEqual([]);
   });
 
+  test.each([0, 1])(
+    "of which rank %i is frozen keep no probe waiting, and answer behind that",
+    async (rank) => {
+      const stream = await local.post("/v1/completions", {
+        ...{ prompt: "Hello", stream: true, temperature: 0, max_tokens: 96, ignore_eos: true },
+      });
+      const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
+      let text = (await reader.read()).value!;
+      const pid = ranksOf(local)[rank]!;
+      process.kill(pid, "SIGSTOP");
+      try {
+        // What waited for the rank would come once an exchange has waited too long, as a 503.
+        for (const path of ["/v1/models", "/get_server_info", "/get_load", "/health"]) {
+          const { status } = await local.get(path);
+          expect([path, status]).toEqual([path, 200]);
+        }
+      } finally {
+        process.kill(pid, "SIGCONT");
+      }
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        text += value;
+      }
+      expect(text).toMatch(/"finish_reason":"length".*\n\ndata: \[DONE\]\n\n$/);
+    },
+  );
+
   test("of which one is killed end at once, and clients get a 503", async () => {
     const ranks = ranksOf(local);
     const endless = { max_new_tokens: null, ignore_eos: true };
@@ -305,6 +335,16 @@ describe.skipIf(lack !== undefined)("nodes that do not come together", () => {
       1,
       expect.stringContaining(`Cannot wait for nodes at ${address}: another program has the port`),
     ]);
+  });
+
+  test("with a port for probes that is taken say so, with 1", async () => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    await once(taken, "listening");
+    const { port } = taken.address() as AddressInfo;
+    const { code, stderr } = await start(1, "127.0.0.1:1", "--port", `${port}`);
+    taken.close();
+    const said = expect.stringMatching(`^Cannot .*:${port}: the port is in use$`);
+    expect([code, stderr.trim()]).toEqual([1, said]);
   });
 
   test("for want of memory name the rank that has too little, with 3", async () => {

@@ -11,24 +11,30 @@ import { adapterName, type ServingWisp, serveWisp, stopAll } from "../support/wi
 
 const lack = lackOfMpi();
 tellLack(lack);
+const isFull = process.env.WISP_TEST_FULL === "1";
 
 /** Two machines with a rank each. */
 let first: ServingWisp;
 let second: ServingWisp;
 
+let address: string;
+
 beforeAll(async () => {
   if (lack !== undefined) return;
-  const address = `127.0.0.1:${await freePort()}`;
-  const shared = [
-    ...["--adapter", adapterName(), "--context-length", "256", "--max-total-tokens", "512"],
-    ...["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address, "--restart"],
-  ];
-  [first, second] = await Promise.all([
-    serveWisp([...shared, "--node-rank", "0"]),
-    serveWisp([...shared, "--node-rank", "1"], { listens: /Health of node 1 at (http:\/\/\S+);/ }),
-  ]);
+  address = `127.0.0.1:${await freePort()}`;
+  [first, second] = await Promise.all([launch(0), launch(1)]);
 });
 afterAll(stopAll);
+
+/** Resolves once the group is there. */
+function launch(node: 0 | 1): Promise<ServingWisp> {
+  const args = [
+    ...["--adapter", adapterName(), "--context-length", "256", "--max-total-tokens", "512"],
+    ...["--tp-size", "2", "--nnodes", "2", "--dist-init-addr", address, "--restart"],
+    ...["--node-rank", `${node}`],
+  ];
+  return serveWisp(args, node === 0 ? {} : { listens: /Health of node 1 at (http:\/\/\S+);/ });
+}
 
 const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
@@ -80,6 +86,31 @@ describe.skipIf(lack !== undefined)("a group that is started again", () => {
     });
     expect(old.filter(isAlive)).toEqual([]);
   });
+
+  test.runIf(isFull)(
+    "answers as before when a launcher is killed and another one started",
+    async () => {
+      const want = await answer();
+      const kill = async (server: ServingWisp) => {
+        const [old, closed] = [ranksOf(server), once(server.process, "close")];
+        server.process.kill("SIGKILL");
+        await closed;
+        return old;
+      };
+      const old = [...ranksOf(first), ...(await kill(second))];
+      await until(async () => expect(await statusOf(first)).toBe(503));
+      second = await launch(1);
+      await until(async () => expect(await statusOf(first)).toBe(200));
+      expect(await answer()).toEqual(want);
+
+      old.push(...ranksOf(second), ...(await kill(first)));
+      await until(async () => expect(await statusOf(second)).toBe(503));
+      first = await launch(0);
+      await until(async () => expect(await statusOf(second)).toBe(200));
+      expect(await answer()).toEqual(want);
+      await until(() => expect(old.filter(isAlive)).toEqual([]));
+    },
+  );
 
   test("is not when a signal comes meanwhile, which ends the server with 0", async () => {
     const closed = once(second.process, "close");

@@ -9,7 +9,7 @@ import { quietReport } from "../../../src/node/serve/start_report.ts";
 const [folder, ...numbers] = process.argv.slice(2);
 const [baseGpuId, ranks, rank] = numbers.map(Number);
 const source = await openFolder(folder!);
-const options = { adapter: "gpu", baseGpuId: baseGpuId! } as const;
+const options = { adapter: "gpu", numericClass: "auto", baseGpuId: baseGpuId! } as const;
 const report = quietReport({ write: () => {} });
 const opened = await openDeviceFor(source, options, report, { ranks: ranks!, rank: rank! });
 (await opened.openNext()).destroy();
