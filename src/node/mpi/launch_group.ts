@@ -14,6 +14,7 @@ import { meetAsHead } from "./head_node.ts";
 import { EXIT, LaunchError } from "./launch_error.ts";
 import { LocalRanks } from "./local_ranks.ts";
 import { meetAsMember } from "./member_node.ts";
+import { importKoffi } from "./mpi_library.ts";
 import { type Address, deferred, type Nodes, type NodesOptions } from "./nodes.ts";
 import { ofOuterLaunchers } from "./outer_launcher.ts";
 import { PmiService } from "./pmi_service.ts";
@@ -67,6 +68,8 @@ export async function launchGroup(options: GroupOptions): Promise<void> {
     throw new LaunchError("Cannot join nodes: --dist-init-addr says where", EXIT.failed);
   }
   const shim = buildShim(options.env === undefined ? {} : { env: options.env });
+  // Every rank would find it out by itself.
+  await importKoffi();
   const meeting: NodesOptions = {
     nodes,
     node,

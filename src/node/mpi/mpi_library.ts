@@ -94,15 +94,25 @@ export interface MpiLibrary {
 }
 
 /**
- * @param path The library that `buildShim` has built.
- * @throws {UnsupportedError} where npm has left koffi out, or the library cannot be loaded.
+ * What calls C.
+ *
+ * @throws {UnsupportedError} where npm has left it out.
  */
-export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
+export async function importKoffi() {
   const { default: koffi } = await import("koffi").catch(() => {
     const reason =
       "the npm package koffi, which is an optional dependency, is not installed here; npm install koffi brings it";
     throw new UnsupportedError("ranks over MPI", reason);
   });
+  return koffi;
+}
+
+/**
+ * @param path The library that `buildShim` has built.
+ * @throws {UnsupportedError} where npm has left koffi out, or the library cannot be loaded.
+ */
+export async function loadMpiLibrary(path: string): Promise<MpiLibrary> {
+  const koffi = await importKoffi();
   try {
     const library = koffi.load(path);
     const view = (address: unknown, bytes: number) => koffi.view(address, bytes);

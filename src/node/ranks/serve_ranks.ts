@@ -133,11 +133,12 @@ async function requireModel({ modelPath, revision }: LaunchOptions): Promise<voi
 async function lackOfMpi(): Promise<UnsupportedError | undefined> {
   try {
     const { buildShim } = await import("../mpi/build_shim.ts");
+    const { importKoffi } = await import("../mpi/mpi_library.ts");
     buildShim();
-    await import("koffi");
+    await importKoffi();
     return undefined;
   } catch (error) {
     if (error instanceof UnsupportedError) return error;
-    return new UnsupportedError("ranks over MPI", "the npm package koffi is not installed here");
+    throw error;
   }
 }

@@ -88,7 +88,7 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
         return sent;
       };`,
     );
-    const args = ["launch_server", "--port", "0", ...SHARED, "--dist-timeout", "8"];
+    const args = ["launch_server", "--port", "0", ...SHARED, "--dist-timeout", "15"];
     const env = { NODE_OPTIONS: `--import=${hook}` };
     const frozen = startWisp(args, { launcher: launcher(2), env });
     await frozen.sees(/^Adapter: /m);
@@ -96,7 +96,7 @@ describe.skipIf(lack !== undefined)("ranks that mpiexec has started", () => {
     try {
       const [code] = await frozen.closed;
       expect(code).not.toBe(0);
-      expect(frozen.output()).toContain("has waited 8 s");
+      expect(frozen.output()).toContain("has waited 15 s");
       await until(() => expect(processes.filter(isAlive)).toEqual([]));
     } finally {
       for (const pid of processes.filter(isAlive)) process.kill(pid, "SIGKILL");
