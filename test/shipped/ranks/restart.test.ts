@@ -16,14 +16,15 @@ const isFull = process.env.WISP_TEST_FULL === "1";
 /** Two machines with a rank each. */
 let first: ServingWisp;
 let second: ServingWisp;
-
+/** Where they meet. */
 let address: string;
 
-beforeAll(async () => {
-  if (lack !== undefined) return;
+/** Starts the launchers of a new group. */
+async function launchBoth(): Promise<void> {
   address = `127.0.0.1:${await freePort()}`;
   [first, second] = await Promise.all([launch(0), launch(1)]);
-});
+}
+
 afterAll(stopAll);
 
 /** Resolves once the group is there. */
@@ -54,6 +55,8 @@ async function stateOf(server: ServingWisp): Promise<Readonly<Record<string, unk
 }
 
 describe.skipIf(lack !== undefined)("a group that is started again", () => {
+  beforeAll(launchBoth);
+
   test.each([
     ["rank 1, of another machine", () => second],
     ["rank 0, which has the engine", () => first],
@@ -87,31 +90,6 @@ describe.skipIf(lack !== undefined)("a group that is started again", () => {
     expect(old.filter(isAlive)).toEqual([]);
   });
 
-  test.runIf(isFull)(
-    "answers as before when a launcher is killed and another one started",
-    async () => {
-      const want = await answer();
-      const kill = async (server: ServingWisp) => {
-        const [old, closed] = [ranksOf(server), once(server.process, "close")];
-        server.process.kill("SIGKILL");
-        await closed;
-        return old;
-      };
-      const old = [...ranksOf(first), ...(await kill(second))];
-      await until(async () => expect(await statusOf(first)).toBe(503));
-      second = await launch(1);
-      await until(async () => expect(await statusOf(first)).toBe(200));
-      expect(await answer()).toEqual(want);
-
-      old.push(...ranksOf(second), ...(await kill(first)));
-      await until(async () => expect(await statusOf(second)).toBe(503));
-      first = await launch(0);
-      await until(async () => expect(await statusOf(second)).toBe(200));
-      expect(await answer()).toEqual(want);
-      await until(() => expect(old.filter(isAlive)).toEqual([]));
-    },
-  );
-
   test("is not when a signal comes meanwhile, which ends the server with 0", async () => {
     const closed = once(second.process, "close");
     process.kill(ranksOf(second)[0]!, "SIGKILL");
@@ -121,5 +99,35 @@ describe.skipIf(lack !== undefined)("a group that is started again", () => {
     expect(code).toBe(0);
     await closed;
     expect(first.output()).toMatch(/The group has ended \(.*rank 1.*SIGKILL.*\): its ranks are/);
+  });
+});
+
+describe.skipIf(lack !== undefined || !isFull)("launchers that are killed", () => {
+  beforeAll(launchBoth);
+
+  const kill = async (server: ServingWisp) => {
+    const [ranks, closed] = [ranksOf(server), once(server.process, "close")];
+    server.process.kill("SIGKILL");
+    await closed;
+    return ranks;
+  };
+
+  test("leave a group that answers as before, once others are started", async () => {
+    const want = await answer();
+    const old = [...ranksOf(first), ...(await kill(second))];
+    await until(async () => expect(await statusOf(first)).toBe(503));
+    second = await launch(1);
+    await until(async () => expect(await statusOf(first)).toBe(200));
+    expect(await answer()).toEqual(want);
+
+    old.push(...ranksOf(second), ...(await kill(first)));
+    await until(async () => expect(await statusOf(second)).toBe(503));
+    first = await launch(0);
+    await until(async () => expect(await statusOf(second)).toBe(200));
+    expect(await answer()).toEqual(want);
+    await until(() => expect(old.filter(isAlive)).toEqual([]));
+
+    second.process.kill("SIGTERM");
+    expect((await first.stop()).code).toBe(0);
   });
 });
