@@ -1,7 +1,6 @@
 /**
  * What a step costs on one rank and on several over MPI, of one model on one device: ranks that share
  * the processor compute no faster, so this shows what they cost each other. In turns, the least of each.
- * The host's time is that of the first rank's event loop, with the looks for bytes that have come.
  *
  * `WISP_BENCH_ROUNDS` says how often each is started (3).
  */
@@ -66,19 +65,16 @@ test.skipIf(lack !== undefined)("steps of ranks over MPI", { timeout: 3_600_000 
     const { count, milliseconds } = exchanges!;
     const layer = (1000 * (step - least)) / LAYERS;
     const us = (1000 * milliseconds) / count;
-    const host = (1000 * figures.hostMilliseconds) / STEPS / LAYERS;
     const { size, way } = LAYOUTS[i]!;
     return [
       ...[`${size}`, size === 1 ? "" : way.name, step.toFixed(2), (step / least).toFixed(2)],
-      host.toFixed(0),
       ...(size === 1
         ? ["", "", ""]
         : [(count / STEPS).toFixed(1), us.toFixed(0), layer.toFixed(0)]),
     ];
   });
   const head = [
-    ...["ranks", "way", "ms a step", "beside one", "host us a layer"],
-    ...["exchanges", "us each", "more us a layer"],
+    ...["ranks", "way", "ms a step", "beside one", "exchanges", "us each", "more us a layer"],
   ];
   console.log(table(head, rows));
 });

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { performance } from "node:perf_hooks";
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
 import type { GenerationEngine, GenerationRequest } from "../../../src/generation.ts";
 
@@ -60,8 +59,6 @@ export interface EngineAnswers {
     readonly overlappedSteps: number;
     /** Milliseconds of all rounds. */
     readonly milliseconds: number;
-    /** Of them those in which the host of the first rank did something: its event loop did not rest. */
-    readonly hostMilliseconds: number;
   };
 }
 
@@ -85,12 +82,10 @@ export async function answersOf(
 ): Promise<EngineAnswers> {
   const answers = [];
   const begun = performance.now();
-  const atRest = performance.eventLoopUtilization();
   for (const round of rounds) {
     answers.push(...(await Promise.all(round.map((one) => answerOf(engine, one)))));
   }
   const milliseconds = performance.now() - begun;
-  const hostMilliseconds = performance.eventLoopUtilization(atRest).active;
   const { cachedTokens, retractions, recoveries, prefixStore, speculation, ...status } =
     engine.status();
   const { overlappedSteps = 0 } = status;
@@ -98,7 +93,7 @@ export async function answersOf(
   const told = {
     answers,
     figures: {
-      ...{ cachedTokens, retractions, recoveries, milliseconds, hostMilliseconds },
+      ...{ cachedTokens, retractions, recoveries, milliseconds },
       restoredTokens: prefixStore?.restoredTokens ?? 0,
       acceptedDrafts: speculation?.acceptedDrafts ?? 0,
       movedExperts: movedExperts(),
