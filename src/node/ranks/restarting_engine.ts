@@ -167,7 +167,8 @@ export class RestartingEngine implements StartedEngine {
   }
 }
 
-// biome-ignore lint/correctness/useYield: a request is refused where its first chunk would come
-async function* refusal(error: GroupError): AsyncGenerator<never> {
+/** The answer to a request that is refused where its first chunk would come. */
+// biome-ignore lint/correctness/useYield: there is no chunk
+export async function* refusal(error: Error): AsyncGenerator<never, undefined> {
   throw error;
 }

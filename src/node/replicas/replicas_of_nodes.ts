@@ -20,7 +20,7 @@ import type { LaunchOptions } from "../options/options.ts";
 import { defaultModelPath, packageVersion } from "../package_root.ts";
 import { startRanks } from "../ranks/group_engine.ts";
 import { engineOptionsOf, factsOf } from "../ranks/rank_place.ts";
-import { RestartingEngine } from "../ranks/restarting_engine.ts";
+import { RestartingEngine, refusal } from "../ranks/restarting_engine.ts";
 import { Restarts } from "../ranks/restarts.ts";
 import type { StartEngine, StartedEngine } from "../serve/start_engine.ts";
 import { type FirstWord, MAX_NODE_UNSENT_BYTES, type NodePort } from "./node_port.ts";
@@ -201,7 +201,9 @@ class NodeEngine extends RemoteEngine implements StartedEngine {
   override generate(
     request: GenerationRequest & { readonly signal?: AbortSignal },
   ): AsyncIterableIterator<GenerationChunk, undefined> {
-    return this.#port.isFull ? refusedFor(this.#node) : super.generate(request);
+    if (!this.#port.isFull) return super.generate(request);
+    const state = `${MAX_NODE_UNSENT_BYTES} bytes wait to be sent to node ${this.#node}`;
+    return refusal(new CapacityError("memory for requests", MAX_NODE_UNSENT_BYTES, state));
   }
 
   override close(): Promise<void> {
@@ -215,10 +217,4 @@ class NodeEngine extends RemoteEngine implements StartedEngine {
       cause,
     });
   }
-}
-
-// biome-ignore lint/correctness/useYield: a request is refused where its first chunk would come
-async function* refusedFor(node: number): AsyncGenerator<never, undefined> {
-  const state = `${MAX_NODE_UNSENT_BYTES} bytes wait to be sent to node ${node}`;
-  throw new CapacityError("memory for requests", MAX_NODE_UNSENT_BYTES, state);
 }

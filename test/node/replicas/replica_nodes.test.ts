@@ -2,13 +2,16 @@
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
+import { serveEngine } from "../../../src/engine/remote/serve_engine.ts";
 import { EXIT } from "../../../src/node/mpi/launch_error.ts";
 import type { Address } from "../../../src/node/mpi/nodes.ts";
 import { joinNode0 } from "../../../src/node/replicas/join_replicas.ts";
-import type { NodePort } from "../../../src/node/replicas/node_port.ts";
+import { MAX_NODE_UNSENT_BYTES, type NodePort } from "../../../src/node/replicas/node_port.ts";
 import { JOIN_HEADER, ReplicaNodes } from "../../../src/node/replicas/replica_nodes.ts";
 import { openReplica } from "../../../src/node/replicas/replicas_of_nodes.ts";
+import { ScriptedEngine } from "../../support/engines/scripted_engine.ts";
 import { freePort } from "../../support/mpi/processes.ts";
+import { until } from "../../support/until.ts";
 
 const FACTS = { version: "1", "--dp-size": 6, "--restart": false };
 const LONG = 600_000;
@@ -70,6 +73,32 @@ test("one that has loaded and ended since is not asked, and never waited for", a
     message: expect.stringContaining("Cannot go on without the replica on node 2: "),
     exitCode: EXIT.lost,
   });
+});
+
+test("a request that a connection has no room for is refused, and the next one is answered", async () => {
+  const { nodes, join } = await setUp();
+  const far = await join(5);
+  far.post({ type: "loaded", adapter: "A" });
+  const end = serveEngine(new ScriptedEngine(), far);
+  ends.push(end);
+  const port = await nodes.connection(5, never);
+  const first = { path: "model", adapter: "A" };
+  const engine = await openReplica(port, { node: 2, signal: never, first });
+  const request = { tokens: [97, 98], sampling: { maxNewTokens: 2 } };
+  const tokens = async () => {
+    let count = 0;
+    for await (const chunk of engine.generate(request)) count += chunk.tokens.length;
+    return count;
+  };
+  // What the other end does not know it leaves alone.
+  port.post(new Uint8Array(MAX_NODE_UNSENT_BYTES + 1));
+  await expect(tokens()).rejects.toMatchObject({
+    code: "capacity_exceeded",
+    message: expect.stringContaining(`${MAX_NODE_UNSENT_BYTES} bytes wait to be sent to node 2`),
+  });
+  await until(() => expect(port.isFull).toBe(false));
+  expect(await tokens()).toBe(2);
+  await engine.close();
 });
 
 test("one with other options that comes once all have met keeps no replica from coming again", async () => {

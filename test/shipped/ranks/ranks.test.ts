@@ -8,6 +8,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
+import { ranksOf } from "../support/struck_group.ts";
 import {
   adapterName,
   type ServingWisp,
@@ -54,9 +55,6 @@ beforeAll(async () => {
   ]);
 });
 afterAll(stopAll);
-
-const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
 
 interface TraceEvent {
   readonly name: string;
@@ -133,7 +131,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
     expect(local.output()).toMatch(/^Adapters of this machine's ranks: 0 .+, 0 /m);
     expect(first.output()).not.toMatch(/^(Adapters|CPUs):/m);
     const [, ...bound] = /^CPUs: bound rank 0 to (.+), rank 1 to (.+)$/m.exec(local.output())!;
-    for (const [i, rank] of ranksOf(local).entries()) {
+    for (const [i, rank] of ranksOf(local.process.pid!).entries()) {
       const cpus = readdirSync(`/proc/${rank}/task`).flatMap((thread) => {
         // Mesa lets the thread of its cache of shaders run anywhere.
         const name = readFileSync(`/proc/${rank}/task/${thread}/comm`, "utf8");
@@ -217,7 +215,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
   });
 
   test("end together when all nodes are told to, with 0", async () => {
-    const ranks = [...ranksOf(first), ...ranksOf(second)];
+    const ranks = [...ranksOf(first.process.pid!), ...ranksOf(second.process.pid!)];
     expect(ranks).toHaveLength(2);
     const ended = await Promise.all([second.stop(), first.stop()]);
     expect(ended.map(({ code }) => code)).toEqual([0, 0]);
@@ -232,7 +230,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
       });
       const reader = stream.body!.pipeThrough(new TextDecoderStream()).getReader();
       let text = (await reader.read()).value!;
-      const pid = ranksOf(local)[rank]!;
+      const pid = ranksOf(local.process.pid!)[rank]!;
       process.kill(pid, "SIGSTOP");
       try {
         // What waited for the rank would come once an exchange has waited too long, as a 503.
@@ -253,7 +251,7 @@ describe.skipIf(lack !== undefined)("ranks that are processes", () => {
   );
 
   test("of which one is killed end at once, and clients get a 503", async () => {
-    const ranks = ranksOf(local);
+    const ranks = ranksOf(local.process.pid!);
     const endless = { max_new_tokens: null, ignore_eos: true };
     const answer = local.post("/generate", { text: "Hello", sampling_params: endless });
     const stream = await local.post("/v1/completions", {

@@ -3,10 +3,11 @@
  * machine that is lost or frozen, and of the other meanwhile.
  */
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { until } from "../../support/until.ts";
+import { answerOf, statesOf } from "../support/replica_server.ts";
+import { ranksOf } from "../support/struck_group.ts";
 import { adapterName, type ServingWisp, serveWisp, stopAll, wisp } from "../support/wisp.ts";
 
 const lack = lackOfMpi();
@@ -34,27 +35,6 @@ beforeAll(async () => {
 });
 afterAll(stopAll);
 
-const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
-
-interface Answer {
-  readonly output_ids: readonly number[];
-  readonly meta_info: { readonly dp_rank: number };
-}
-
-async function answer(rank?: number): Promise<Answer> {
-  const sampling_params = { temperature: 0, max_new_tokens: 8, ignore_eos: true };
-  const body = { text: "The sea", sampling_params, data_parallel_rank: rank };
-  const response = await first.post("/generate", body);
-  expect(response.status, await response.clone().text()).toBe(200);
-  return (await response.json()) as Answer;
-}
-
-async function states() {
-  const info = await (await first.get("/get_server_info")).json();
-  return (info as { readonly internal_states: readonly Record<string, unknown>[] }).internal_states;
-}
-
 /** A request to the second machine that runs, and what is answered to it. */
 async function running(): Promise<{ readonly asked: Promise<readonly [number, string]> }> {
   const endless = { max_new_tokens: null, ignore_eos: true };
@@ -62,29 +42,29 @@ async function running(): Promise<{ readonly asked: Promise<readonly [number, st
   const asked = first.post("/generate", body).then(async (response) => {
     return [response.status, await response.text()] as const;
   });
-  await until(async () => expect((await states())[1]!.num_running_reqs).toBe(1));
+  await until(async () => expect((await statesOf(first))[1]!.num_running_reqs).toBe(1));
   return { asked };
 }
 
 /** Requests go to the first machine while the second has none that answers. */
 async function requireFirst(want: readonly number[]): Promise<void> {
   await until(async () => {
-    expect((await states())[1]).toMatchObject({ healthy: false, recovering: true });
+    expect((await statesOf(first))[1]).toMatchObject({ healthy: false, recovering: true });
   });
   expect((await first.get("/health")).status).toBe(200);
   for (let i = 0; i < 2; i++) {
-    expect(await answer()).toMatchObject({ output_ids: want, meta_info: { dp_rank: 0 } });
+    expect(await answerOf(first)).toMatchObject({ output_ids: want, meta_info: { dp_rank: 0 } });
   }
 }
 
 async function requireBack(want: readonly number[]): Promise<void> {
-  await until(async () => expect((await states())[1]).toMatchObject({ healthy: true }));
-  expect(await answer(1)).toMatchObject({ output_ids: want, meta_info: { dp_rank: 1 } });
+  await until(async () => expect((await statesOf(first))[1]).toMatchObject({ healthy: true }));
+  expect(await answerOf(first, 1)).toMatchObject({ output_ids: want, meta_info: { dp_rank: 1 } });
 }
 
 describe.skipIf(lack !== undefined)("replicas on two machines", () => {
   test("answer alike, by turns, and are told of alike", async () => {
-    const answers = [await answer(), await answer()];
+    const answers = [await answerOf(first), await answerOf(first)];
     expect(answers.map(({ meta_info }) => meta_info.dp_rank).toSorted()).toEqual([0, 1]);
     expect(answers[0]!.output_ids).toEqual(answers[1]!.output_ids);
     expect(first.output()).toMatch(/^Replicas: 2 answer different .* 1 on each of 2 machines/m);
@@ -97,19 +77,19 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
   });
 
   test("go on where a rank is killed, until it is there again", async () => {
-    const { output_ids: want } = await answer();
+    const { output_ids: want } = await answerOf(first);
     const { asked } = await running();
-    process.kill(ranksOf(second)[0]!, "SIGKILL");
+    process.kill(ranksOf(second.process.pid!)[0]!, "SIGKILL");
     expect(await asked).toEqual([503, expect.stringContaining("Cannot go on without rank 0")]);
     expect((await first.get("/health")).status).toBe(200);
     await requireBack(want);
-    expect((await states()).map(({ num_restarts }) => num_restarts)).toEqual([0, 1]);
+    expect((await statesOf(first)).map(({ num_restarts }) => num_restarts)).toEqual([0, 1]);
   });
 
   test("go on where a machine is lost, until it has started again", async () => {
-    const { output_ids: want } = await answer();
+    const { output_ids: want } = await answerOf(first);
     const { asked } = await running();
-    const [rank] = ranksOf(second);
+    const [rank] = ranksOf(second.process.pid!);
     second.process.kill("SIGKILL");
     expect(await asked).toEqual([503, expect.stringContaining("node 1: its connection has ended")]);
     await requireFirst(want);
@@ -119,9 +99,9 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
   });
 
   test("go on where a machine is frozen: it counts as lost, and comes again", async () => {
-    const { output_ids: want } = await answer();
+    const { output_ids: want } = await answerOf(first);
     const { asked } = await running();
-    const [rank] = ranksOf(second);
+    const [rank] = ranksOf(second.process.pid!);
     second.process.kill("SIGSTOP");
     expect(await asked).toEqual([503, expect.stringContaining("no sign of life for 6 s")]);
     await requireFirst(want);
@@ -142,7 +122,7 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
   });
 
   test("end together, with 0", async () => {
-    const ranks = [...ranksOf(first), ...ranksOf(second)];
+    const ranks = [...ranksOf(first.process.pid!), ...ranksOf(second.process.pid!)];
     expect(ranks).toHaveLength(2);
     const ended = once(second.process, "close");
     expect((await first.stop()).code).toBe(0);

@@ -3,10 +3,10 @@
  * answers again.
  */
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort, isAlive, lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { until } from "../../support/until.ts";
+import { ranksOf } from "../support/struck_group.ts";
 import { adapterName, type ServingWisp, serveWisp, stopAll } from "../support/wisp.ts";
 
 const lack = lackOfMpi();
@@ -37,9 +37,6 @@ function launch(node: 0 | 1): Promise<ServingWisp> {
   return serveWisp(args, node === 0 ? {} : { listens: /Health of node 1 at (http:\/\/\S+);/ });
 }
 
-const ranksOf = ({ process: { pid } }: ServingWisp): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").map(Number);
-
 async function answer(): Promise<readonly number[]> {
   const sampling_params = { temperature: 0, max_new_tokens: 8, ignore_eos: true };
   const response = await first.post("/generate", { text: "The sea", sampling_params });
@@ -63,11 +60,11 @@ describe.skipIf(lack !== undefined)("a group that is started again", () => {
   ])("answers as before when %s is killed", async (_, of) => {
     const want = await answer();
     const { num_restarts: before } = await stateOf(first);
-    const old = [...ranksOf(first), ...ranksOf(second)];
+    const old = [...ranksOf(first.process.pid!), ...ranksOf(second.process.pid!)];
     const endless = { max_new_tokens: null, ignore_eos: true };
     const running = first.post("/generate", { text: "Hello", sampling_params: endless });
     await until(async () => expect((await stateOf(first)).num_running_reqs).toBe(1));
-    process.kill(ranksOf(of())[0]!, "SIGKILL");
+    process.kill(ranksOf(of().process.pid!)[0]!, "SIGKILL");
     const ended = await running;
     const gone = expect.stringMatching(/^\{.*"Cannot generate: .*without rank [01]: SIGKILL/);
     expect([ended.status, await ended.text()]).toEqual([503, gone]);
@@ -92,7 +89,7 @@ describe.skipIf(lack !== undefined)("a group that is started again", () => {
 
   test("is not when a signal comes meanwhile, which ends the server with 0", async () => {
     const closed = once(second.process, "close");
-    process.kill(ranksOf(second)[0]!, "SIGKILL");
+    process.kill(ranksOf(second.process.pid!)[0]!, "SIGKILL");
     await until(async () => expect(await statusOf(first)).toBe(503));
     second.process.kill("SIGTERM");
     const { code } = await first.stop();
@@ -106,7 +103,7 @@ describe.skipIf(lack !== undefined || !isFull)("launchers that are killed", () =
   beforeAll(launchBoth);
 
   const kill = async (server: ServingWisp) => {
-    const [ranks, closed] = [ranksOf(server), once(server.process, "close")];
+    const [ranks, closed] = [ranksOf(server.process.pid!), once(server.process, "close")];
     server.process.kill("SIGKILL");
     await closed;
     return ranks;
@@ -114,13 +111,13 @@ describe.skipIf(lack !== undefined || !isFull)("launchers that are killed", () =
 
   test("leave a group that answers as before, once others are started", async () => {
     const want = await answer();
-    const old = [...ranksOf(first), ...(await kill(second))];
+    const old = [...ranksOf(first.process.pid!), ...(await kill(second))];
     await until(async () => expect(await statusOf(first)).toBe(503));
     second = await launch(1);
     await until(async () => expect(await statusOf(first)).toBe(200));
     expect(await answer()).toEqual(want);
 
-    old.push(...ranksOf(second), ...(await kill(first)));
+    old.push(...ranksOf(second.process.pid!), ...(await kill(first)));
     await until(async () => expect(await statusOf(second)).toBe(503));
     first = await launch(0);
     await until(async () => expect(await statusOf(second)).toBe(200));
