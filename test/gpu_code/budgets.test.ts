@@ -41,7 +41,11 @@ const intel = { budget: INTEL_BUDGET, exceptions: INTEL_EXCEPTIONS };
 const HELD: readonly Held[] = [
   { name: "navi31", ...amd },
   // Intel's compiler takes four times as long.
-  { name: "tgl", ...intel, ...(!fullTest && { models: ["v3-fp8", "qwen8-bf16", "qwen8-int4"] }) },
+  {
+    name: "tgl",
+    ...intel,
+    ...(!fullTest && { models: ["v3-fp8", "v3-fp8-f16", "qwen8-bf16", "qwen8-int4"] }),
+  },
 ];
 
 let captures = 0;

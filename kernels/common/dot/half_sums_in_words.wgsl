@@ -1,5 +1,5 @@
-// Four sums in f16, as loops of group_sums_half.wgsl keep them: in two words, as compilers for AMD keep a
-// register for each half of what a loop goes on with. Not every compiler of WGSL takes them for words.
+// Four sums in f16, as loops of group_sums_half.wgsl keep them: in two words, as compilers keep a register
+// for each half of what a loop goes on with. Not every compiler of WGSL takes halves for words.
 
 alias KeptHalves = vec2u;
 

@@ -40,7 +40,7 @@ const toHalf = (value: number) => decodeF16(encodeF16(value));
 const TUNINGS = [
   { tokens: 4, split: 1, workgroup: 8 },
   { tokens: 16, split: 1, workgroup: 64, staged: 1 },
-  { tokens: 1, split: 16, workgroup: 128 },
+  { tokens: 1, split: 16, workgroup: 128, words: 0 },
   { tokens: 2, split: 1, workgroup: 8, bits: 1, subgroups: 1 },
   { tokens: 32, split: 1, workgroup: 128, staged: 1 },
   { tokens: 4, split: 1, workgroup: 8, piecesAtOnce: 1 },
@@ -168,7 +168,7 @@ export default defineCheck<Shape>({
 
   bind(recorder, shape, { x, words, scales, bias, out }, tuning) {
     const { rows, outputs } = shape;
-    const { bits = 0, subgroups = 0 } = tuning;
+    const { bits = 0, subgroups = 0, words: inWords = 1 } = tuning;
     const launch = linear(recorder, {
       x: x!,
       xStride: strideOf(shape),
@@ -176,7 +176,7 @@ export default defineCheck<Shape>({
         ...(subgroups === 1 && subgroupsOf(recorder.device)),
         ...weightShape(shape),
         halfProducts: true,
-        wordSums: recorder.device.features.has("subgroups"),
+        wordSums: inWords === 1 && recorder.device.features.has("subgroups"),
         fp8Decode: bits === 1 ? "bits" : "half",
         rowsPadded: paddedRows(outputs, weightShape(shape)),
         words: words!,

@@ -174,23 +174,21 @@ function readsPieces(weight: WeightForm & InputForm, launch: LaunchForm): boolea
   return !multipliesHalves(weight) && !sharesLoads(weight, launch);
 }
 
-/** Whether a form for want of registers, of which pieces are read one at a time, multiplies halves. */
-function savesHalves(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  if (launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
-  return multipliesHalves(weight);
-}
-
 /** Whether sums of halves are kept in words. */
-function keepsWords(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  return weight.wordSums === true && savesHalves(weight, launch);
+function keepsWords(weight: WeightForm & InputForm, { staged }: LaunchForm): boolean {
+  return weight.wordSums === true && staged !== true && multipliesHalves(weight);
 }
 
 /** Pieces of four vectors: all dtypes that are decoded. */
 const DECODED: readonly WeightDtype[] = ["fp8", "int8", "int4", "mxfp4"];
 
-/** Whether pieces are multiplied in two rounds. */
+/**
+ * Whether pieces are multiplied in two rounds: where they are read one at a time, for want of registers, and sums of
+ * halves take more of them.
+ */
 function takesRounds(weight: WeightForm & InputForm, launch: LaunchForm): boolean {
-  return savesHalves(weight, launch) && DECODED.includes(weight.dtype);
+  if (launch.staged || launch.piecesAtOnce !== 1 || launch.tokens <= 2) return false;
+  return multipliesHalves(weight) && DECODED.includes(weight.dtype);
 }
 
 /** Whether weights of this dtype have scales. */
