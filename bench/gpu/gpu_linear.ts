@@ -213,6 +213,7 @@ async function measureRows(
   const copies = Math.min(Math.max(Math.ceil(TURNS_BYTES / bytes), 1), MOST_COPIES);
   const weights: MadeWeight[] = [];
   for (let i = 0; i < copies; i++) weights.push(await makeWeight(size, known.layout));
+  const failures: unknown[] = [];
   for (const rows of counts) {
     const { x, xStride } = await makeInput(kind, rows, columns);
     const out = allocateTensor(device, rows * outputs * 4, "linear outputs");
@@ -222,7 +223,7 @@ async function measureRows(
       bytes: bytes + 4 * rows * (xStride + outputs),
       flops: 2 * rows * outputs * columns,
     };
-    await compare(report, candidates(linearCase), {
+    const compared = compare(report, candidates(linearCase), {
       out,
       check: checkOf(linearCase),
       cells: (name, seconds) => [
@@ -231,9 +232,11 @@ async function measureRows(
         ...workCells(seconds, work, known),
       ],
     });
+    await compared.catch((cause) => failures.push(cause));
     for (const { buffer } of [x.tensor, out]) buffer.destroy();
   }
   for (const weight of weights) weight.destroy();
+  if (failures.length > 0) throw failures[0];
 }
 
 /** Every share of few rows beside each other. */

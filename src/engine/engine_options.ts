@@ -214,9 +214,10 @@ export interface EngineOptions {
    * numbers; where a model has no such linears it is `fma128`, products and sums in f32. `f16` rounds
    * weights and activations to f16 and adds eight products up in it. `mma128` computes prompts, and
    * under `deterministicInference` all rows, with the adapter's subgroup matrices, for which the device
-   * was opened with `subgroupMatrices`. `auto` is the faster of the first two on this adapter. The
-   * bits differ from class to class; `numericClasses` of the status says which each phase has.
-   * Default auto.
+   * was opened with `subgroupMatrices`. `auto` is the faster of the first two on this adapter, and for
+   * prompts `mma128` where `matrixKernels` are given, the device has matrices that are found right,
+   * tokens may differ from prompts in bits and no linear is `int8`. The bits differ from class to
+   * class; `numericClasses` of the status says which each phase has. Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;
   /**

@@ -11,7 +11,7 @@ import type { LinearLayout } from "../../kernels/linear/linear_layout.ts";
  * | `fma128` | in f32, folded after every 128 of the sum |
  * | `int8` | the same but where int8 weights meet activations rounded to int8: those are added up as whole numbers |
  * | `f16` | of eight products in f16, then in f32; weights in f32 stay `fma128` |
- * | `mma128` | by the subgroup matrices of the adapter, whose operands may be f16, folded as in `fma128` |
+ * | `mma128` | by the subgroup matrices of the adapter, of weights times their scales, in operands that may be f16; folded after every 1,024 of the sum |
  */
 export const NUMERIC_CLASSES = ["fma128", "int8", "f16", "mma128"] as const;
 

@@ -1,3 +1,4 @@
+import type { Constants } from "../../../src/gpu/kernel.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
 import { type CacheKernels, cacheKernels } from "../../cache/cache_kernel.ts";
 import softmax from "../../common/attention/online_softmax.wgsl?raw";
@@ -7,7 +8,7 @@ import latentPlain from "../../common/cache/latent_read_plain.wgsl?raw";
 import slots from "../../common/cache/paged_slots.wgsl?raw";
 import treeSlots from "../../common/cache/tree_slots.wgsl?raw";
 import matrixProducts from "../../common/matrix/matrix_products.wgsl?raw";
-import { tileConstants } from "../../linear/matrix/matrix_kernel.ts";
+import { operandConstants } from "../../linear/matrix/matrix_kernel.ts";
 import type { MatrixTiles } from "../../linear/matrix/matrix_tiles.ts";
 import { decodeLaunch } from "../split_launch.ts";
 import { decodeCost, type MlaDecodeOptions, requireSizes } from "./mla_decode.ts";
@@ -16,8 +17,9 @@ import source from "./mla_decode_matrix.wgsl?raw";
 const NAME = "attention/mla_decode_matrix";
 /** Heads of a workgroup: twice as many would need more registers than there are. */
 const HEAD_TILE = 16;
-/** Columns of the values that are multiplied at a time. */
-const VALUE_TILE = 64;
+/** Keys of a tile, and columns of the values that are multiplied at a time. */
+const KEY_TILE = 64;
+const STRIPS = 4;
 
 const definition = {
   name: NAME,
@@ -50,6 +52,18 @@ function kernelsFor({ text }: MatrixTiles, followsPaths: boolean): Kernels {
     cacheKernels({ ...definition, source: whole }, { plain: latentPlain, fp8: latentFp8 });
   kernels.set(whole, made);
   return made;
+}
+
+/** The constants of matrix_tiles*.wgsl and matrix_products.wgsl. */
+function stripConstants(tiles: MatrixTiles): Constants {
+  const { workgroup, subgroups } = tiles;
+  return {
+    ...operandConstants(tiles),
+    WORKGROUP_SIZE: workgroup,
+    TOKENS: (HEAD_TILE * KEY_TILE) / (4 * workgroup),
+    TILE_ROWS: HEAD_TILE,
+    STRIPS_EACH: Math.ceil(STRIPS / subgroups),
+  };
 }
 
 export interface MlaDecodeMatrixOptions
@@ -92,12 +106,12 @@ export function mlaDecodeMatrix(
           out: target,
         },
         {
-          constants: { ...tileConstants(tiles, HEAD_TILE), LATENT: latent, ROPE: rope },
+          constants: { ...stripConstants(tiles), LATENT: latent, ROPE: rope },
           params: {
             heads,
             nope,
             key_quads: (latent + rope) / 4,
-            value_tiles: Math.ceil(latent / VALUE_TILE),
+            value_tiles: Math.ceil(latent / KEY_TILE),
             q_stride: options.queryStride,
             page_size: options.pageSize,
             split_length: splitLength,

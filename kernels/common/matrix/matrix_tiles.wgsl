@@ -65,6 +65,12 @@ fn stage_right(at: u32, value: vec4f) {
   for (var i = 0u; i < 4u; i++) { right_operands[at + i] = numbers[i]; }
 }
 
+// The same for weights, none of which lies beyond the range.
+fn stage_weight(at: u32, value: vec4f) {
+  let numbers = vec4<Operand>(value);
+  for (var i = 0u; i < 4u; i++) { right_operands[at + i] = numbers[i]; }
+}
+
 // The matrix whose first number is number `at` of its tile. Only as long as the tile stays as it is.
 fn load_left(at: u32) -> Left {
   return subgroupMatrixLoad<Left, row_major>(&left_operands, at, OPERAND_STRIDE);

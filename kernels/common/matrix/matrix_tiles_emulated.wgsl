@@ -66,6 +66,10 @@ fn stage_right(at: u32, value: vec4f) {
   for (var i = 0u; i < 4u / WORD_OPERANDS; i++) { right_operands[at / WORD_OPERANDS + i] = words[i]; }
 }
 
+fn stage_weight(at: u32, value: vec4f) {
+  stage_right(at, value);
+}
+
 fn load_left(at: u32) -> Left {
   return at;
 }

@@ -7,8 +7,10 @@
 import { decodeF16, encodeF16 } from "../../../src/dtype.ts";
 import emulated from "../../common/matrix/matrix_tiles_emulated.wgsl?raw";
 import { MATRIX_KERNELS } from "../../matrix_kernels.ts";
+import { OPERAND_UP } from "../matrix/matrix_kernel.ts";
 import type { MatrixConfig } from "../matrix/matrix_tiles.ts";
 import type { MatrixClass } from "../matrix_class.ts";
+import { roundingWeights } from "./check_weights.ts";
 
 /** One of each kind of adapter: Apple's, NVIDIA's, Intel's, and the smallest in f16. */
 export const MATRIX_CONFIGS = {
@@ -35,14 +37,31 @@ export function emulatedTiles(
 ): MatrixClass {
   const constants = { SUBGROUPS: subgroups };
   const kernels = MATRIX_KERNELS;
-  return { config, workgroup, subgroups, constants, decode: false, text: emulated, kernels };
+  const sizes = { workgroup, linearWorkgroup: workgroup, subgroups };
+  return { config, ...sizes, constants, decode: false, text: emulated, kernels };
 }
 
 const LARGEST_HALF = 65504;
+
+/** What a reference gives where activations and weights are operands of this configuration. */
+export function ofOperands<T>(
+  config: MatrixConfig,
+  x: Float32Array,
+  reference: (x: Float32Array) => T,
+): T {
+  if (config.operand === "f32") return reference(x);
+  return roundingWeights(
+    // A weight is its scale times what is stored, in f32 as kernels have it.
+    (weight) => toHalf(Math.fround(weight) * OPERAND_UP) / OPERAND_UP,
+    () => reference(asOperands(x, config)),
+  );
+}
+
+const toHalf = (value: number) => decodeF16(encodeF16(value));
 
 /** Activations as operands of this configuration. */
 export function asOperands(x: Float32Array, { operand }: MatrixConfig): Float32Array {
   if (operand === "f32") return x;
   const finite = (value: number) => Math.min(Math.max(value, -LARGEST_HALF), LARGEST_HALF);
-  return x.map((value) => decodeF16(encodeF16(finite(value))));
+  return x.map((value) => toHalf(finite(value)));
 }

@@ -172,6 +172,18 @@ function randomScaleWord(dtype: WeightDtype, random: () => number): number {
   return scaleBits[0]!;
 }
 
+let operandOf = (weight: number) => weight;
+
+/** What `work` gives, with weights that `unpackWeight` rounds as a numeric class does. */
+export function roundingWeights<T>(round: (weight: number) => number, work: () => T): T {
+  operandOf = round;
+  try {
+    return work();
+  } finally {
+    operandOf = (weight) => weight;
+  }
+}
+
 /** `[rows, columns]`: the numbers a packed matrix stands for. */
 export function unpackWeight(shape: WeightShape, { words, scales }: PackedWeight): Float64Array {
   const { dtype, rows, columns } = shape;
@@ -187,7 +199,7 @@ export function unpackWeight(shape: WeightShape, { words, scales }: PackedWeight
       const word = words[granuleAt(r, byte >> 4) * 4 + ((byte & 15) >> 2)]!;
       const bits = bytes < 1 ? word >>> (4 * (k % 8)) : word >>> (8 * (byte & 3));
       const scale = scales[scaleAt(r, Math.floor(k / perScale))]!;
-      dense[r * columns + k] = decodeElement(dtype, bits, { scale, column: k });
+      dense[r * columns + k] = operandOf(decodeElement(dtype, bits, { scale, column: k }));
     }
   }
   return dense;

@@ -22,6 +22,8 @@ export interface SubgroupMatrixConfig {
 const fits = ({ M, N, K }: SubgroupMatrixConfig) => [M, N, K].every((size) => 16 % size === 0);
 const MOST_INVOCATIONS = 256;
 const FEWEST_INVOCATIONS = 128;
+/** As many as every adapter takes: the more there are, the more numbers are staged once for them all. */
+const LINEAR_INVOCATIONS = 256;
 
 /** Those of an adapter's products that kernels can be built of, the best first. */
 export function matrixConfigs(listed: Iterable<SubgroupMatrixConfig>): MatrixConfig[] {
@@ -63,6 +65,7 @@ export function matrixTiles(
     config,
     decode,
     workgroup,
+    linearWorkgroup: LINEAR_INVOCATIONS,
     text,
     constants: { Operand: config.operand },
     kernels: MATRIX_KERNELS,

@@ -1,10 +1,10 @@
 import { defineCheck } from "../../check.ts";
 import {
-  asOperands,
   emulatedTiles,
   MATRIX_CONFIGS,
   MATRIX_TUNINGS,
   type MatrixConfigName,
+  ofOperands,
 } from "../checks/check_matrix.ts";
 import { IN_RUNS } from "../checks/check_weights.ts";
 import check, { weightShape } from "../gate_up.check.ts";
@@ -33,7 +33,7 @@ export default defineCheck<Shape>({
       rows: 4,
       firstRow: 1,
       columns: 141,
-      intermediate: 37,
+      intermediate: 69,
       bias: true,
       activation: clamped,
       ...IN_RUNS,
@@ -42,7 +42,7 @@ export default defineCheck<Shape>({
       ...base,
       config: "f32 8x8x8",
       dtype: "fp8",
-      rows: 37,
+      rows: 70,
       firstRow: 2,
       columns: 70,
       intermediate: 64,
@@ -66,8 +66,8 @@ export default defineCheck<Shape>({
   mutants: [
     { name: "rows start at the first", replace: "params.first_row +", with: "" },
     { name: "rows are read too close", replace: "* params.x_stride", with: "* params.columns" },
-    { name: "rows are written too close", replace: "* params.out_stride", with: "* 37u" },
-    { name: "rows beyond the last", replace: "first_row + t < params.rows", with: "true" },
+    { name: "rows are written too close", replace: "* params.out_stride", with: "* 69u" },
+    { name: "rows beyond the last", replace: "out_row < params.rows", with: "true" },
     { name: "one tile of rows", replace: "group.y * TILE_ROWS", with: "0u", case: 1 },
     { name: "one tile of outputs", replace: "group.x * (", with: "0u * (" },
     { name: "outputs beyond the last", replace: "if valid.y", with: "if true" },
@@ -82,8 +82,9 @@ export default defineCheck<Shape>({
   inputs: check.inputs,
 
   reference(shape, { x, ...weight }) {
-    const rounded = asOperands(x as Float32Array, MATRIX_CONFIGS[shape.config]);
-    const { out } = check.reference(shape, { x: rounded, ...weight });
+    const { out } = ofOperands(MATRIX_CONFIGS[shape.config], x as Float32Array, (rounded) =>
+      check.reference(shape, { x: rounded, ...weight }),
+    );
     return { out: out!.fill(Number.NaN, 0, shape.firstRow * strideOf(shape.intermediate)) };
   },
 

@@ -10,8 +10,8 @@ import { weightCost } from "../weights/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../weights/weight_kernel.ts";
 import { gateUpRows } from "../weights/weight_order.ts";
 import source from "./matrix_gate_up.wgsl?raw";
-import { matrixConstants, matrixKernels, recordTileRows, TILE_OUTPUTS } from "./matrix_kernel.ts";
-import type { MatrixTiles } from "./matrix_tiles.ts";
+import { matrixConstants, matrixKernels, recordTileRows, tileOutputs } from "./matrix_kernel.ts";
+import type { MatrixTiles, TileRows } from "./matrix_tiles.ts";
 
 const NAME = "linear/matrix_gate_up";
 
@@ -67,9 +67,9 @@ export function matrixGateUp(recorder: Recorder, options: MatrixGateUpOptions): 
   const { x, xStride, weight, tiles, intermediate, out, outStride, activation = SILU } = options;
   const { quantize = false } = options;
   requireMultiplesOf4(NAME, { xStride });
-  const width = Math.ceil(intermediate / (TILE_OUTPUTS / 2));
+  const width = (tileRows: TileRows) => Math.ceil(intermediate / (tileOutputs(tileRows) / 2));
   const halves = recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
-    kernels(weight, tiles).bind(
+    kernels(weight, tiles, { tileRows, segments: 1 }).bind(
       recorder,
       { x, ...weightTensors(NAME, weight), out },
       {

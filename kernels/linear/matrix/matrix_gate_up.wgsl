@@ -72,11 +72,11 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let output = vec2u(tile.first_output + n / 2u) + vec2u(0u, 1u);
   let valid = output < vec2u(params.outputs);
 
-  let h = gated(add_bias(matrix_sums(tile, first_scales(row), lanes), row), 0u, valid);
-  let first_row = tile.first_row + own_row(lanes.invocation);
+  let h = gated(add_bias(matrix_sums(tile, lanes), row), 0u, valid);
   for (var t = 0u; t < TOKENS; t++) {
-    if first_row + t < params.rows {
-      let at = (first_row + t) * params.out_stride;
+    let out_row = tile.first_row + own_row(lanes.invocation, t);
+    if out_row < params.rows {
+      let at = out_row * params.out_stride;
       if valid.x { out[at + output.x] = h[t].x; }
       if valid.y { out[at + output.y] = h[t].y; }
     }

@@ -11,41 +11,57 @@ import {
 } from "../../../src/gpu/kernel.ts";
 import dotRows from "../../common/dot/dot_rows.wgsl?raw";
 import xPlain from "../../common/inputs/x_plain.wgsl?raw";
-import matrixProducts from "../../common/matrix/matrix_products.wgsl?raw";
+import matrixPanels from "../../common/matrix/matrix_panels.wgsl?raw";
 import matrixRows from "../../common/matrix/matrix_rows.wgsl?raw";
 import weightOrder from "../../common/weights/weight_order.wgsl?raw";
 import type { LaunchForm, RecordRange } from "../weights/launch_form.ts";
 import type { WeightDtype, WeightLayout } from "../weights/layout.ts";
-import { DECODERS, HALF_UP, type WeightForm, weightConstants } from "../weights/weight_kernel.ts";
+import { DECODERS, type WeightForm, weightConstants } from "../weights/weight_kernel.ts";
 import { type MatrixTiles, TILE_ROWS, type TileRows } from "./matrix_tiles.ts";
+import { type PanelShape, panelText } from "./panel_text.ts";
 
-/** Outputs of a workgroup. */
-export const TILE_OUTPUTS = 64;
-const STRIPS = 4;
+/** Panels of a tile, of which each subgroup multiplies some. */
+const PANELS = 8;
+const MOST_PANEL_ROWS = 32;
 
 /**
- * What decoded weights are multiplied by to lie where f16 has all of its 11 bits, from 2^-14 on. Sums
- * are in f32 here and leave room for BF16, of which weights between 2^-20 and 1023 keep all their
- * bits this way.
+ * What weights are multiplied by to lie where f16 has all of its 11 bits, from 2^-14 on. Sums are in
+ * f32 here and leave room for weights between 2^-20 and 1023.
  */
-const OPERAND_UP: Readonly<Partial<Record<WeightDtype, number>>> = { ...HALF_UP, bf16: 64 };
+export const OPERAND_UP = 64;
 
-/** The kernel for weights of this form; asked for twice, the same one. */
+/**
+ * Outputs of a tile. Sums of a row-parallel linear wait in registers for their neighbours, which
+ * leaves room for half as many.
+ */
+export function tileOutputs(tileRows: TileRows, segments = 1): number {
+  return tileRows > 16 && segments > 1 ? 64 : 128;
+}
+
+/** The kernel for weights of this form, in tiles of this shape; asked for twice, the same one. */
 export type MatrixKernels<B extends string, P extends string> = (
   weight: WeightLayout & { readonly dtype: WeightDtype },
   tiles: MatrixTiles,
+  shape: TileShape,
 ) => Kernel<B, P>;
+
+/** What a workgroup computes. */
+export interface TileShape {
+  readonly tileRows: TileRows;
+  readonly segments: number;
+}
 
 export function matrixKernels<B extends string, P extends string>(
   definition: KernelDefinition<B, P>,
 ): MatrixKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
-  return ({ dtype }, { text }) => {
+  return ({ dtype }, tiles, shape) => {
     const source = [
-      text,
+      tiles.text,
       definition.source,
       matrixRows,
-      matrixProducts,
+      matrixPanels,
+      panelText(panelShape(tiles, shape)),
       dotRows,
       weightOrder,
       xPlain,
@@ -58,23 +74,47 @@ export function matrixKernels<B extends string, P extends string>(
   };
 }
 
-/** The constants of a tile of so many rows, in matrix_tiles*.wgsl and matrix_products.wgsl. */
-export function tileConstants(tiles: MatrixTiles, tileRows: TileRows): Constants {
-  const { config, workgroup, subgroups, constants } = tiles;
+/** Columns that are staged at a time: both fill the same workgroup memory. */
+const chunkOf = ({ config }: MatrixTiles) => (config.operand === "f16" ? 32 : 16);
+
+function panelShape(tiles: MatrixTiles, { tileRows, segments }: TileShape): PanelShape {
+  const { workgroup, linearWorkgroup, subgroups, config } = tiles;
+  const panelRows = Math.min(tileRows, MOST_PANEL_ROWS);
+  return {
+    ...config,
+    panelsEach: Math.ceil((PANELS * workgroup) / (subgroups * linearWorkgroup)),
+    panelRows,
+    panelOutputs: (tileRows * tileOutputs(tileRows, segments)) / (PANELS * panelRows),
+    chunk: chunkOf(tiles),
+  };
+}
+
+/** The constants of operands, in matrix_tiles*.wgsl and the files that stage them. */
+export function operandConstants(tiles: MatrixTiles): Constants {
+  const { config, constants } = tiles;
   const half = config.operand === "f16";
   return {
     ...constants,
-    WORKGROUP_SIZE: workgroup,
-    TOKENS: (tileRows * TILE_OUTPUTS) / (4 * workgroup),
     HALF_OPERANDS: half,
     MATRIX_M: config.m,
     MATRIX_N: config.n,
     MATRIX_K: config.k,
-    TILE_ROWS: tileRows,
-    STRIPS_EACH: Math.ceil(STRIPS / subgroups),
-    // Both fill the same workgroup memory.
-    CHUNK: half ? 32 : 16,
+    CHUNK: chunkOf(tiles),
     OPERAND_PADDING: half ? 8 : 4,
+  };
+}
+
+/** Those of a tile, in matrix_panels.wgsl. */
+function tileConstants(tiles: MatrixTiles, shape: TileShape): Constants {
+  const outputs = tileOutputs(shape.tileRows, shape.segments);
+  const { panelRows, panelOutputs } = panelShape(tiles, shape);
+  return {
+    WORKGROUP_SIZE: tiles.linearWorkgroup,
+    TOKENS: (shape.tileRows * outputs) / (4 * tiles.linearWorkgroup),
+    TILE_ROWS: shape.tileRows,
+    TILE_OUTPUTS: outputs,
+    PANEL_ROWS: panelRows,
+    PANEL_OUTPUTS: panelOutputs,
   };
 }
 
@@ -82,21 +122,25 @@ export function tileConstants(tiles: MatrixTiles, tileRows: TileRows): Constants
 export function matrixConstants(
   weight: WeightForm,
   tiles: MatrixTiles,
-  options: { readonly tileRows: TileRows; readonly segments: number; readonly bias: boolean },
+  options: TileShape & { readonly bias: boolean },
 ): Constants {
-  const form: LaunchForm = { tokens: 1, workgroup: tiles.workgroup, split: 1, cost: 1 };
+  const form: LaunchForm = { tokens: 1, workgroup: tiles.linearWorkgroup, split: 1, cost: 1 };
   // Products have their loads in workgroup memory, whatever the layout says of sharing them.
   const { subgroupSize: _, halfProducts: __, ...own } = weight;
   return {
     ...weightConstants(own, form, options),
-    ...tileConstants(tiles, options.tileRows),
-    WEIGHT_UP: (tiles.config.operand === "f16" && OPERAND_UP[weight.dtype]) || 1,
+    ...operandConstants(tiles),
+    ...tileConstants(tiles, options),
+    WEIGHT_UP: tiles.config.operand === "f16" ? OPERAND_UP : 1,
   };
 }
 
 /** Binds a kernel for each number of rows of a tile; records the one that wastes the least. */
 export function recordTileRows<P extends string>(
-  { width, mostRows }: { readonly width: number; readonly mostRows: number },
+  {
+    width,
+    mostRows,
+  }: { readonly width: (tileRows: TileRows) => number; readonly mostRows: number },
   bind: (tileRows: TileRows) => BoundKernel<P | "rows" | "first_row">,
 ): RecordRange {
   const [few, many] = TILE_ROWS;
@@ -105,9 +149,9 @@ export function recordTileRows<P extends string>(
   const large = mostRows > few ? bind(many) : small;
   return (first, end) => {
     const rows = end - first;
-    const [kernel, tileRows] = rows <= few ? [small, few] : [large, many];
+    const [kernel, tileRows] = rows <= few ? ([small, few] as const) : ([large, many] as const);
     kernel.set("first_row", first);
     kernel.set("rows", end);
-    kernel.record(width, Math.ceil(rows / tileRows));
+    kernel.record(width(tileRows), Math.ceil(rows / tileRows));
   };
 }

@@ -4,9 +4,9 @@ import { type RecordRange, rowsOf } from "../weights/launch_form.ts";
 import type { PlacedWeight } from "../weights/layout.ts";
 import { weightCost } from "../weights/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../weights/weight_kernel.ts";
-import { matrixConstants, matrixKernels, recordTileRows, TILE_OUTPUTS } from "./matrix_kernel.ts";
+import { matrixConstants, matrixKernels, recordTileRows, tileOutputs } from "./matrix_kernel.ts";
 import source from "./matrix_linear.wgsl?raw";
-import type { MatrixTiles } from "./matrix_tiles.ts";
+import type { MatrixTiles, TileRows } from "./matrix_tiles.ts";
 
 const NAME = "linear/matrix_linear";
 
@@ -63,9 +63,10 @@ export function matrixLinear(recorder: Recorder, options: MatrixLinearOptions): 
   const { x, xStride, weight, tiles, out, outStride, outColumn = 0, segments = 1 } = options;
   const { groups = { rows: weight.rows, xStride: 0 } } = options;
   requireMultiplesOf4(NAME, { xStride, groupStride: groups.xStride });
-  const width = Math.ceil(weight.rows / groups.rows) * Math.ceil(groups.rows / TILE_OUTPUTS);
+  const width = (tileRows: TileRows) =>
+    Math.ceil(weight.rows / groups.rows) * Math.ceil(groups.rows / tileOutputs(tileRows, segments));
   return recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
-    kernels(weight, tiles).bind(
+    kernels(weight, tiles, { tileRows, segments }).bind(
       recorder,
       { x, ...weightTensors(NAME, weight), out },
       {

@@ -68,11 +68,11 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let output = vec4u(first_output + own_output(lanes.invocation)) + vec4u(0u, 1u, 2u, 3u);
   let row = min(output, vec4u(params.outputs - 1u));
 
-  let sums = add_bias(matrix_sums(tile, first_scales(row), lanes), row);
-  let first_row = tile.first_row + own_row(lanes.invocation);
+  let sums = add_bias(matrix_sums(tile, lanes), row);
   for (var t = 0u; t < TOKENS; t++) {
-    if first_row + t < params.rows {
-      let at = (first_row + t) * params.out_stride + params.out_column;
+    let out_row = tile.first_row + own_row(lanes.invocation, t);
+    if out_row < params.rows {
+      let at = out_row * params.out_stride + params.out_column;
       for (var i = 0u; i < 4u; i++) {
         if output[i] < end { out[at + output[i]] = sums[t][i]; }
       }

@@ -1,14 +1,14 @@
 /**
  * Numeric class mma128: products of tiles through the subgroup matrices that an adapter has, which
- * are an experiment of Dawn (`chromium_experimental_subgroup_matrix`). Never chosen silently, and its
- * kernels are for those alone who choose it: `MatrixClass` brings them along.
+ * are an experiment of Dawn (`chromium_experimental_subgroup_matrix`). Its kernels are for those alone
+ * who bring them along: `MatrixClass`.
  *
  * @module
  */
 import type { Constants } from "../../../src/gpu/kernel.ts";
 
 /** Activation rows of a workgroup: the first that hold all rows, or the last. */
-export const TILE_ROWS = [16, 32] as const;
+export const TILE_ROWS = [16, 64] as const;
 
 export type TileRows = (typeof TILE_ROWS)[number];
 
@@ -23,10 +23,12 @@ export interface MatrixConfig {
 /** How kernels of class mma128 are built. */
 export interface MatrixTiles {
   readonly config: MatrixConfig;
-  /** Invocations of a workgroup. */
+  /** Invocations of a workgroup of attention. */
   readonly workgroup: number;
   /** Subgroups that these are at least. */
   readonly subgroups: number;
+  /** Invocations of a workgroup of a linear. */
+  readonly linearWorkgroup: number;
   /** The functions of matrix_tiles.wgsl. */
   readonly text: string;
   /** Of that text. */

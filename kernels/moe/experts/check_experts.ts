@@ -16,6 +16,7 @@ import {
   unpackWeight,
 } from "../../linear/checks/check_weights.ts";
 import type { ExpertWeights, LinearLayout } from "../../linear/linear_layout.ts";
+import { TILE_ROWS } from "../../linear/matrix/matrix_tiles.ts";
 import {
   type GroupColumns,
   scaleWords,
@@ -38,7 +39,7 @@ const EXPERT_FORMS = [
   ...TILE_FORMS,
   ...FORMS_OF_ROWS.filter(({ tokens, staged }) => tokens === 1 || staged === 1),
 ].sort((a, b) => Number(a.tokens === 1) - Number(b.tokens === 1));
-const TILE_SIZES = [...new Set(EXPERT_FORMS.map(tileSizeOf))];
+const TILE_SIZES = [...new Set([...EXPERT_FORMS.map(tileSizeOf), ...TILE_ROWS])];
 
 export interface ExpertShape extends CheckOrder {
   readonly dtype: WeightDtype;

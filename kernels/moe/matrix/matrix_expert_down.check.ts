@@ -1,8 +1,8 @@
 import { defineCheck } from "../../check.ts";
 import {
-  asOperands,
   MATRIX_CONFIGS,
   type MatrixConfigName,
+  ofOperands,
 } from "../../linear/checks/check_matrix.ts";
 import { IN_RUNS } from "../../linear/checks/check_weights.ts";
 import { segments } from "../../linear/weights/layout.ts";
@@ -33,7 +33,7 @@ export default defineCheck<Shape>({
       slots: 2,
       slabs: [2, 1],
       columns: 141,
-      outputs: 69,
+      outputs: 133,
       bias: true,
       ...IN_RUNS,
     },
@@ -64,8 +64,9 @@ export default defineCheck<Shape>({
   ],
 
   reference(shape, { x, ...rest }) {
-    const rounded = asOperands(x as Float32Array, MATRIX_CONFIGS[shape.config]);
-    return check.reference(shape, { x: rounded, ...rest });
+    return ofOperands(MATRIX_CONFIGS[shape.config], x as Float32Array, (rounded) =>
+      check.reference(shape, { x: rounded, ...rest }),
+    );
   },
 
   bind(recorder, shape, tensors, tuning) {

@@ -1,7 +1,8 @@
 import type { Recorder } from "../../../src/gpu/recorder.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import expertTile from "../../common/moe/expert_tile.wgsl?raw";
-import { matrixConstants, matrixKernels, TILE_OUTPUTS } from "../../linear/matrix/matrix_kernel.ts";
+import { matrixConstants, matrixKernels, tileOutputs } from "../../linear/matrix/matrix_kernel.ts";
+import type { TileRows } from "../../linear/matrix/matrix_tiles.ts";
 import { expertCost } from "../../linear/weights/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../../linear/weights/weight_kernel.ts";
 import { paddedRows } from "../../linear/weights/weight_order.ts";
@@ -52,9 +53,9 @@ export function matrixExpertDown(
   const { segments = 1 } = options;
   const { columns, rows: outputs } = weights;
   requireMultiplesOf4(NAME, { xStride });
-  const width = Math.ceil(outputs / TILE_OUTPUTS);
+  const width = (tileRows: TileRows) => Math.ceil(outputs / tileOutputs(tileRows, segments));
   return recordPairTiles(options, width, (slab, tileRows) =>
-    kernels(weights, tiles).bind(
+    kernels(weights, tiles, { tileRows, segments }).bind(
       recorder,
       {
         x,

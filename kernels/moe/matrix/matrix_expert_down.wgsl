@@ -68,14 +68,13 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let first_output = tile.first_output + own_output(lanes.invocation);
   let output = vec4u(first_output) + vec4u(0u, 1u, 2u, 3u);
   let row = min(output, vec4u(params.outputs - 1u));
-  let scale = expert_scales(pair_tile, row);
   let addend = vec4u(pair_tile.expert * params.rows_padded) + row;
 
-  let sums = add_bias(matrix_sums(tile, scale, lanes), addend);
-  let first = own_row(lanes.invocation);
+  let sums = add_bias(matrix_sums(tile, lanes), addend);
   for (var t = 0u; t < TOKENS; t++) {
-    if first + t < pair_tile.count {
-      let at = tile_pair(pair_tile, first + t) * params.out_stride;
+    let pair = own_row(lanes.invocation, t);
+    if pair < pair_tile.count {
+      let at = tile_pair(pair_tile, pair) * params.out_stride;
       for (var i = 0u; i < 4u; i++) {
         if output[i] < params.outputs { out[at + output[i]] = sums[t][i]; }
       }

@@ -1,8 +1,8 @@
 import { defineCheck } from "../../check.ts";
 import {
-  asOperands,
   MATRIX_CONFIGS,
   type MatrixConfigName,
+  ofOperands,
 } from "../../linear/checks/check_matrix.ts";
 import { IN_RUNS } from "../../linear/checks/check_weights.ts";
 import { expertWeights } from "../experts/check_experts.ts";
@@ -33,7 +33,7 @@ export default defineCheck<Shape>({
       slots: 2,
       slabs: [2, 1],
       columns: 141,
-      intermediate: 37,
+      intermediate: 69,
       bias: true,
       activation: clamped,
       quantize: false,
@@ -73,8 +73,9 @@ export default defineCheck<Shape>({
   ],
 
   reference(shape, { x, ...rest }) {
-    const rounded = asOperands(x as Float32Array, MATRIX_CONFIGS[shape.config]);
-    return check.reference(shape, { x: rounded, ...rest });
+    return ofOperands(MATRIX_CONFIGS[shape.config], x as Float32Array, (rounded) =>
+      check.reference(shape, { x: rounded, ...rest }),
+    );
   },
 
   bind(recorder, shape, tensors, tuning) {

@@ -4,7 +4,8 @@ import expertTile from "../../common/moe/expert_tile.wgsl?raw";
 import quantizeE4m3 from "../../common/numbers/quantize_e4m3.wgsl?raw";
 import gated from "../../common/outputs/gated.wgsl?raw";
 import { activationParams, type GatedActivation, SILU } from "../../linear/gated_activation.ts";
-import { matrixConstants, matrixKernels, TILE_OUTPUTS } from "../../linear/matrix/matrix_kernel.ts";
+import { matrixConstants, matrixKernels, tileOutputs } from "../../linear/matrix/matrix_kernel.ts";
+import type { TileRows } from "../../linear/matrix/matrix_tiles.ts";
 import { expertCost } from "../../linear/weights/weight_cost.ts";
 import { requireMultiplesOf4, weightTensors } from "../../linear/weights/weight_kernel.ts";
 import { gateUpRows, paddedRows } from "../../linear/weights/weight_order.ts";
@@ -62,9 +63,9 @@ export function matrixExpertGateUp(
   const { out, outStride, activation = SILU } = options;
   const { columns } = weights;
   requireMultiplesOf4(NAME, { xStride });
-  const width = Math.ceil(intermediate / (TILE_OUTPUTS / 2));
+  const width = (tileRows: TileRows) => Math.ceil(intermediate / (tileOutputs(tileRows) / 2));
   return recordPairTiles(options, width, (slab, tileRows) =>
-    kernels(weights, tiles).bind(
+    kernels(weights, tiles, { tileRows, segments: 1 }).bind(
       recorder,
       {
         x,

@@ -82,14 +82,13 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   );
   let output = vec2u(tile.first_output + n / 2u) + vec2u(0u, 1u);
   let valid = output < vec2u(params.outputs);
-  let scale = expert_scales(pair_tile, row);
   let addend = vec4u(pair_tile.expert * params.rows_padded) + row;
 
-  let h = gated(add_bias(matrix_sums(tile, scale, lanes), addend), 0u, valid);
-  let first = own_row(lanes.invocation);
+  let h = gated(add_bias(matrix_sums(tile, lanes), addend), 0u, valid);
   for (var t = 0u; t < TOKENS; t++) {
-    if first + t < pair_tile.count {
-      let at = tile_pair(pair_tile, first + t) * params.out_stride;
+    let pair = own_row(lanes.invocation, t);
+    if pair < pair_tile.count {
+      let at = tile_pair(pair_tile, pair) * params.out_stride;
       if valid.x { out[at + output.x] = h[t].x; }
       if valid.y { out[at + output.y] = h[t].y; }
     }

@@ -9,7 +9,7 @@ import type { DeviceMemory } from "../../../src/gpu/memory.ts";
 import type { Recorder } from "../../../src/gpu/recorder.ts";
 import type { Tensor } from "../../../src/gpu/tensor.ts";
 import type { GatedActivation } from "../../linear/gated_activation.ts";
-import type { MatrixTiles } from "../../linear/matrix/matrix_tiles.ts";
+import { type MatrixTiles, TILE_ROWS } from "../../linear/matrix/matrix_tiles.ts";
 import type { RecordRange } from "../../linear/weights/launch_form.ts";
 import { type PlacedExperts, segments } from "../../linear/weights/layout.ts";
 import { type ActivationRounding, quantize } from "../../norm/quantize.ts";
@@ -59,7 +59,8 @@ export interface MatrixExperts {
 export function matrixExperts(recorder: Recorder, options: MatrixExperts): RecordRange {
   const { memory, label, tiles, slots, expertCount, scratch, intermediate } = options;
   const { rounding, activation, pairsOfExpert, maxRows } = options;
-  const grids = new TileGrids(memory, 2, `${label} grids of matrices`);
+  // Of each half, one for every size of tiles.
+  const grids = new TileGrids(memory, 2 * TILE_ROWS.length, `${label} grids of matrices`);
   const arrange = sortPairs(recorder, {
     experts: scratch.experts,
     sortedPairs: scratch.sortedPairs,

@@ -45,7 +45,7 @@ export function pairTile(pairsOfExpert: number): TileRows {
 export function recordPairTiles<P extends string>(
   options: MatrixExpertOptions,
   /** Workgroups along the outputs. */
-  width: number,
+  width: (tileRows: TileRows) => number,
   bind: (slab: ExpertSlab, tileRows: TileRows) => BoundKernel<P>,
 ): RecordPairs {
   const { weights, slots, grids, mostPairs = Number.POSITIVE_INFINITY } = options;
@@ -53,12 +53,13 @@ export function recordPairTiles<P extends string>(
   const bound = new Map(
     sizes.map((tileRows) => [tileRows, weights.slabs.map((slab) => bind(slab, tileRows))]),
   );
-  const grid = grids?.take(width);
+  const own = new Map(sizes.map((tileRows) => [tileRows, grids?.take(width(tileRows))]));
   return (rows, tileRows) => {
     const height = tileLimit(rows * slots, weights.expertCount, tileRows);
+    const grid = own.get(tileRows);
     for (const kernel of bound.get(tileRows)!) {
-      if (grid === undefined) kernel.record(width, height);
-      else kernel.recordIndirect(grid, width, height);
+      if (grid === undefined) kernel.record(width(tileRows), height);
+      else kernel.recordIndirect(grid, width(tileRows), height);
     }
   };
 }

@@ -6,18 +6,20 @@
 
 import type { LinearLayout } from "../../../kernels/linear/linear_layout.ts";
 import type { MatrixKernels } from "../../../kernels/linear/matrix_class.ts";
+import type { WeightDtype } from "../../../kernels/linear/weights/layout.ts";
 import { DeviceError, InvalidRequestError } from "../../errors.ts";
+import { SUBGROUP_MATRIX } from "../../gpu/device.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import { takesPackedDots } from "../../gpu/tuning.ts";
-import type { AttentionFacts } from "../../models/model.ts";
+import type { AttentionFacts, ModelShape } from "../../models/model.ts";
 import { NUMERIC_CLASSES, type NumericClass } from "../../models/numeric_class.ts";
 
 /** What `numericClass` of the engine's options may be. */
 export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
 
 /**
- * What a layout says of the class that is wanted. `auto` never means f16 or matrices, whose operands
- * may be f16: who wants their speed asks for their rounding.
+ * What a layout says of the class that is wanted. `auto` never means f16: on the one GPU where it was
+ * measured it was hardly faster than f32, and rows beside others did not have the bits of rows alone.
  *
  * @throws {InvalidRequestError} when the option names no class.
  * @throws {DeviceError} when the adapter cannot compute in it.
@@ -47,6 +49,29 @@ export function classLayout(
   }
 }
 
+/** What decides whether class mma128 is tried by itself. */
+interface MatrixChoice {
+  readonly device: GPUDevice;
+  readonly deterministicInference: boolean;
+  readonly matrixKernels?: MatrixKernels | undefined;
+  /** Whether int8 weights meet activations as codes, which are added up exactly. */
+  readonly usesCodes: boolean;
+}
+
+/**
+ * Whether prompts may be computed in class mma128: where it is asked for, and by itself where the
+ * adapter has matrices and nothing speaks for other kernels.
+ */
+export function triesMatrices(
+  wanted: NumericClass | "auto",
+  { device, deterministicInference, matrixKernels, usesCodes }: MatrixChoice,
+): boolean {
+  if (wanted !== "auto") return wanted === "mma128";
+  // Of one row, vectors are faster: where all tokens are to have one class it is theirs.
+  const isFree = matrixKernels !== undefined && !deterministicInference && !usesCodes;
+  return isFree && device.features.has(SUBGROUP_MATRIX);
+}
+
 /**
  * What a layout says of the matrices that class mma128 multiplies by, once they were found right.
  * Generated tokens have the class of prompts only where all tokens are to have one.
@@ -61,10 +86,11 @@ export async function matrixLayout(
     readonly deterministicInference: boolean;
     readonly matrixKernels: MatrixKernels | undefined;
     readonly attention: AttentionFacts;
+    readonly usesCodes: boolean;
   },
 ): Promise<Pick<LinearLayout, "matrix">> {
-  if (wanted !== "mma128") return {};
   const { recorder, deterministicInference: decode, matrixKernels, attention } = options;
+  if (!triesMatrices(wanted, { ...options, device: recorder.device })) return {};
   if (matrixKernels === undefined) {
     throw new InvalidRequestError(
       "Cannot use numericClass mma128: it needs the option matrixKernels, which is what the package exports by that name",
@@ -73,9 +99,30 @@ export async function matrixLayout(
   }
   const latents = attention.kind === "mla" ? attention : undefined;
   const matrix = await matrixKernels.workingTiles(recorder, { decode, latents });
-  if (matrix === undefined)
-    throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
-  return { matrix };
+  if (matrix !== undefined) return { matrix };
+  if (wanted === "auto") return {};
+  throw lacking(wanted, "subgroup matrices of sizes and types that kernels can be built of");
+}
+
+/** Whether prompts have other bits than generated tokens. */
+export function promptsDiffer(
+  shape: Pick<ModelShape, "promptsDiffer">,
+  { weightFormats }: { readonly weightFormats: WeightFormats },
+  options: Omit<MatrixChoice, "usesCodes"> & {
+    readonly numericClass?: NumericClass | "auto" | undefined;
+  },
+): boolean {
+  const { deterministicInference, numericClass = "auto", device } = options;
+  if (deterministicInference) return false;
+  const usesCodes = mayUseCodes(weightFormats, device);
+  return shape.promptsDiffer || triesMatrices(numericClass, { ...options, usesCodes });
+}
+
+type WeightFormats = ReadonlyMap<WeightDtype, unknown>;
+
+/** Whether a model has int8 weights that meet codes where they are multiplied by packed dots. */
+export function mayUseCodes(weightFormats: WeightFormats, { adapterInfo }: GPUDevice): boolean {
+  return weightFormats.has("int8") && takesPackedDots(adapterInfo);
 }
 
 /** Operands and sizes of the matrices of class mma128, as "f16 16x16x16"; undefined without them. */

@@ -30,6 +30,7 @@ import { draftRowBytes, requireDrafts } from "../draft_model/draft_limits.ts";
 import { openDraft, type PreparedDraft, prepareDraft } from "../draft_model/prepare_draft.ts";
 import { type ResolvedOptions, resolveOptions } from "../resolve_options.ts";
 import { type BatchLimits, logitRowCount } from "../step/batch_limits.ts";
+import { promptsDiffer } from "./class_layout.ts";
 import { defineModel } from "./define_model.ts";
 import type { LoadOptions } from "./load_options.ts";
 import {
@@ -97,8 +98,7 @@ export async function prepareLoad(
   const tuning = chooseTuning(device, given);
   const counting = new DeviceMemory(limits);
   const { maxTensorBytes } = counting;
-  const forms = promptForms(wanted, shape, given);
-  const { oneForm } = forms;
+  const oneForm = wanted.deterministicInference && shape.promptsDiffer;
   const maxTreeNodes = Math.max(treeNodes(given), wanted.tree?.draftTokens ?? 0);
   const widest = widestOf(shape, opened?.definition.shape, given);
   const options = fitRows(wanted, widest, { oneForm, maxTensorBytes, maxDrafts, maxTreeNodes });
@@ -129,7 +129,8 @@ export async function prepareLoad(
     device,
     limits,
     options,
-    ...forms,
+    oneForm,
+    promptsDiffer: promptsDiffer(shape, measured, { ...given, ...wanted, device }),
     uploadTo,
     measured,
     cacheShape,
@@ -248,19 +249,6 @@ function chooseTuning(
 ): Tuning {
   const wanted = tuning === undefined ? tuningFor(adapterInfo) : requireTuning(tuning);
   return tunedKernels ? wanted : PLAIN_TUNING;
-}
-
-/** Whether prompts run as generated tokens do, and whether their bits are others. */
-function promptForms(
-  { deterministicInference }: ResolvedOptions,
-  shape: ModelShape,
-  { numericClass }: Pick<LoadOptions, "numericClass">,
-): Pick<PreparedLoad, "oneForm" | "promptsDiffer"> {
-  const classesDiffer = numericClass === "mma128";
-  return {
-    oneForm: deterministicInference && shape.promptsDiffer,
-    promptsDiffer: !deterministicInference && (shape.promptsDiffer || classesDiffer),
-  };
 }
 
 /** What rows take at most in a model and in one that drafts for it. */

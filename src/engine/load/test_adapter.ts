@@ -11,7 +11,7 @@ import { type SelfTestReport, selfTest } from "../../../kernels/self_test.ts";
 import { DeviceError } from "../../errors.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { ResolvedOptions } from "../resolve_options.ts";
-import { classLayout, matrixLayout } from "./class_layout.ts";
+import { classLayout, matrixLayout, mayUseCodes } from "./class_layout.ts";
 import type { LoadOptions } from "./load_options.ts";
 import type { PreparedLoad } from "./prepare_load.ts";
 
@@ -53,6 +53,7 @@ export async function testAdapter(
     recorder,
     matrixKernels,
     attention,
+    usesCodes: mayUseCodes(weightFormats, device),
   });
   const { fp8Decode, subgroupSize, askedSubgroupSize, packedDots } = report;
   const layout = {

@@ -84,7 +84,17 @@ interface OpenGpu {
 
 /** Times of kernels as the adapter has them; Dawn rounds them to 65 microseconds, for web pages. */
 const DAWN_FLAGS = ["disable-dawn-features=timestamp_quantization"];
-const EXPERIMENT_FLAGS = ["enable-dawn-features=allow_unsafe_apis"];
+/**
+ * Arithmetic in f16 on NVIDIA, which Dawn holds back there for drivers that fail some of its tests:
+ * what uses it is tried by the self-test first.
+ */
+const F16_FEATURE = "vulkan_enable_f16_on_nvidia";
+const EXPERIMENTS_FEATURE = "allow_unsafe_apis";
+
+function dawnFlags(subgroupMatrices: boolean): readonly string[] {
+  const features = [F16_FEATURE, ...(subgroupMatrices ? [EXPERIMENTS_FEATURE] : [])];
+  return [...DAWN_FLAGS, `enable-dawn-features=${features.join()}`];
+}
 
 const BACKENDS: Readonly<Record<string, AdapterDescription["backend"]>> = {
   darwin: "Metal",
@@ -232,7 +242,7 @@ async function findAdapter(options: OpenDeviceOptions): Promise<FoundAdapter> {
   if (options.driverThreads !== undefined) {
     process.env.LP_NUM_THREADS ??= String(options.driverThreads);
   }
-  const flags = [...DAWN_FLAGS, ...(options.subgroupMatrices === true ? EXPERIMENT_FLAGS : [])];
+  const flags = dawnFlags(options.subgroupMatrices === true);
   const key = [preference, ...flags].join();
   const open = openGpus.get(key);
   if (open !== undefined) {

@@ -136,8 +136,8 @@ export const ENGINE_OPTIONS = {
     help:
       "the arithmetic of linears: fma128 in f32; int8 in whole numbers where weights and activations " +
       "are int8, else as fma128; f16 with products in f16; mma128 with prompts on subgroup matrices; auto " +
-      "the faster of the first two. Answers differ in their last bits. f16 and mma128 need an adapter " +
-      "that has them",
+      "the faster of the first two, and prompts on matrices where the adapter has some that are found " +
+      "right. Answers differ in their last bits. f16 and mma128 need an adapter that has them",
     group: MODEL,
   },
   quantizationReport: {

@@ -107,7 +107,7 @@ export async function openDeviceFor(
 ): Promise<ReplaceableDevice> {
   const { adapter: wanted, numericClass, baseGpuId, gpuIdStep } = options;
   const driverThreads = await driverThreadsFor(source);
-  const subgroupMatrices = numericClass === "mma128";
+  const subgroupMatrices = numericClass === "mma128" || numericClass === "auto";
   const wishes = { driverThreads, subgroupMatrices, ...(wanted && { adapter: wanted }) };
   const isAsked = baseGpuId !== undefined || gpuIdStep !== undefined;
   const all = ranks * replicas;

@@ -9,6 +9,7 @@ import { matrixKernels } from "../../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
 import type { WeightSource } from "../../../src/checkpoint/source.ts";
 import { loadModel } from "../../../src/engine/load/load.ts";
+import type { LoadOptions } from "../../../src/engine/load/load_options.ts";
 import { PLAIN_TUNING } from "../../../src/gpu/tuning.ts";
 import { randomDeepseek } from "../../support/checkpoints/random_deepseek.ts";
 import { randomGqa } from "../../support/checkpoints/random_gqa.ts";
@@ -170,13 +171,16 @@ test.each(["wrong numbers", "no such function"] as const)(
   "products with a fault are not used, and other ones are: %s",
   async (fault) => {
     const small = MATRIX_CONFIGS["f16 8x8x8"];
-    const load = async (isFaulty: (config: MatrixConfig) => boolean) => {
+    const load = async (
+      isFaulty: (config: MatrixConfig) => boolean,
+      numericClass: "mma128" | "auto" = "mma128",
+    ) => {
       const faultOf = (config: MatrixConfig) => (isFaulty(config) ? fault : undefined);
       const { device } = await openEmulatedMatrices([small, HALF], faultOf);
       const options = {
         device,
         maxTotalTokens: 1024,
-        numericClass: "mma128",
+        numericClass,
         matrixKernels,
       } as const;
       const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
@@ -188,5 +192,23 @@ test.each(["wrong numbers", "no such function"] as const)(
     await expect(load(() => true)).rejects.toThrow(
       "numeric class mma128: this adapter does not have subgroup matrices",
     );
+    expect(await load(() => true, "auto")).toBe("fma128");
   },
 );
+
+test("prompts take matrices that were found right by themselves, where vectors are free to differ", async () => {
+  const { device } = await openEmulatedMatrices([HALF]);
+  const load = async (options: Partial<LoadOptions>) => {
+    const checkpoint = await Checkpoint.open(randomGqa({ family: "qwen3" }));
+    const loaded = await loadModel(checkpoint, { device, maxTotalTokens: 1024, ...options });
+    loaded.destroy();
+    return { ...loaded.figures.numericClasses, promptsDiffer: loaded.promptsDiffer };
+  };
+  const byVectors = { prefill: "fma128", decode: "fma128", promptsDiffer: false };
+  expect(await load({ matrixKernels })).toEqual({
+    ...{ prefill: "mma128", decode: "fma128", promptsDiffer: true },
+  });
+  expect(await load({})).toEqual(byVectors);
+  expect(await load({ matrixKernels, deterministicInference: true })).toEqual(byVectors);
+  expect(await load({ matrixKernels, numericClass: "fma128" })).toEqual(byVectors);
+});

@@ -89,7 +89,8 @@ function configOf(code: string): MatrixConfig | undefined {
 function emulate(code: string, config: MatrixConfig, fault: Fault | undefined): string {
   const { operand, m, n, k } = config;
   const text = specialize("emulated matrices", emulated, {
-    ...{ HALF_OPERANDS: operand === "f16", SUBGROUPS: 4 },
+    // As many as a tile has panels: on wide subgroups a kernel counts on more.
+    ...{ HALF_OPERANDS: operand === "f16", SUBGROUPS: 8 },
     ...{ MATRIX_M: m, MATRIX_N: n, MATRIX_K: k },
   });
   // The text of matrix_tiles.wgsl stands in front of the kernel's header.
