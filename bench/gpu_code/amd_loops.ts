@@ -54,10 +54,12 @@ function bytesOf(opcode: string): number {
 const HINTS = new Set(["s_delay_alu", "s_nop", "s_clause"]);
 /** One line may hold two operations that are issued together. */
 const MULTIPLY_ADD = /\bv_(?:dual_)?(?:pk_)?(?:fma|mad|mac|dot\d)|:: v_dual_fma|v_s?wmma|v_mfma/g;
+const MATRIX_OPERATION = /^v_(s?wmma|mfma)/;
 
 function countVector(counts: LoopCounts, line: string): void {
   counts.vector++;
   counts.multiplyAdds += line.match(MULTIPLY_ADD)?.length ?? 0;
+  if (MATRIX_OPERATION.test(line)) counts.matrixOperations++;
   if (/^v_(readlane|readfirstlane|permlane)|dpp/.test(line)) counts.shuffles++;
 }
 

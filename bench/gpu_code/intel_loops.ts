@@ -68,6 +68,7 @@ function countInstruction(counts: LoopCounts, line: string): void {
   else if (!/^sends?c?$/.test(opcode)) {
     counts.vector++;
     if (/^(mad|dp4a|dpas)$/.test(opcode)) counts.multiplyAdds++;
+    if (opcode === "dpas") counts.matrixOperations++;
     // A register that is read by an address of the lane's.
     if (/\br\[a0|g\[a0/.test(line)) counts.shuffles++;
   }

@@ -11,6 +11,8 @@ export interface LoopCode {
   readonly vector: number;
   /** Fused multiply-adds, dots, and operations of matrix units; an instruction of two counts twice. */
   readonly multiplyAdds: number;
+  /** Of them operations of matrix units. */
+  readonly matrixOperations: number;
   /** Vector loads of global memory, by bytes an invocation. */
   readonly loads: ReadonlyMap<number, number>;
   /** Loads of global memory that all invocations share. */
@@ -39,6 +41,7 @@ export function noCounts(): Counts & { loads: Map<number, number> } {
     instructions: 0,
     vector: 0,
     multiplyAdds: 0,
+    matrixOperations: 0,
     loads: new Map(),
     uniformLoads: 0,
     waits: 0,

@@ -103,13 +103,20 @@ fn add_run(total: ptr<function, Sums>, own: Own, first: u32, end: u32, lanes: La
 }
 
 fn stage_rows(own: Own, chunk: u32, invocation: u32) {
+  if (chunk + 1u) * CHUNK <= params.columns {
+    stage_vectors(own, chunk, invocation, false);
+  } else {
+    stage_vectors(own, chunk, invocation, true);
+  }
+}
+
+fn stage_vectors(own: Own, chunk: u32, invocation: u32, masks: bool) {
   let vector = chunk * CHUNK_VECTORS + own.vector;
-  let is_whole = (chunk + 1u) * CHUNK <= params.columns;
   for (var i = 0u; i < OWN_VECTORS; i++) {
     let t = invocation / CHUNK_VECTORS + i * STAGED_ROWS;
-    if t < TILE_ROWS {
+    if TILE_ROWS % STAGED_ROWS == 0u || t < TILE_ROWS {
       var value = x_vector(own.rows[i] + vector);
-      if !is_whole { value = masked(value, vector); }
+      if masks { value = masked(value, vector); }
       stage_left(t * OPERAND_STRIDE + 4u * own.vector, value);
     }
   }
@@ -121,7 +128,7 @@ fn stage_weights(own: Own, chunk: u32) {
   let scale = f32(WEIGHT_UP) * scale_values(group, vec4u(word)).x;
   for (var i = 0u; i < OWN_PIECES; i++) {
     let p = own.piece + i * STAGED_PIECES;
-    if p < CHUNK_PIECES {
+    if CHUNK_PIECES % STAGED_PIECES == 0u || p < CHUNK_PIECES {
       let at = piece_at(vec4u(own.granule), chunk * CHUNK_PIECES + p).x;
       let numbers = decode(weights[at], word);
       let to = own.output * OPERAND_STRIDE + p * PIECE_COLUMNS;

@@ -165,7 +165,7 @@ export default defineCheck<Shape>({
     { name: "the bias is dropped", replace: "sums[t] + bias_of(row)", with: "sums[t]" },
     {
       name: "columns that are none",
-      replace: "if !is_whole {",
+      replace: "if masks {",
       with: "if false {",
       case: 2,
     },
