@@ -49,6 +49,8 @@ export interface GroupOptions {
   readonly beat?: number;
   /** Ends the group, for its reason where that is a `LaunchError`. */
   readonly signal?: AbortSignal | undefined;
+  /** The launchers of all nodes have met. */
+  readonly onMet?: (() => void) | undefined;
   /** All ranks of this node are there; `say` takes plain data to one of them. */
   readonly onStart?: (say: (message: unknown, rank: number) => void) => void;
   /** What the program of a rank of this node says. */
@@ -80,6 +82,7 @@ export async function launchGroup(options: GroupOptions): Promise<void> {
     facts: { version: packageVersion(), nnodes: nodes, "ranks of a node": ranksPerNode, ...facts },
   };
   const others = await (node === 0 ? meetAsHead(meeting) : meetAsMember(meeting));
+  options.onMet?.();
   await new Group(options, others, shim.path).run();
 }
 

@@ -28,6 +28,8 @@ export interface LaunchRanksOptions {
   readonly reportsSteps: boolean;
   /** Says to which CPUs ranks are bound, if they are. */
   readonly onBound: (sentence: string) => void;
+  /** The launchers of all nodes have met. */
+  readonly onMet?: () => void;
   /** The ranks of this node have started; `say` takes messages to one of them. */
   readonly onStart?: (say: (message: ToRank, rank: number) => void) => void;
   readonly onMessage: (message: FromRank, rank: number) => void;
@@ -54,6 +56,7 @@ export function launchRanks(given: LaunchRanksOptions): Promise<void> {
     facts,
     command: [process.execPath, rankProgram(), "serve"],
     signal,
+    onMet: given.onMet,
     onStart: (say) => {
       const first = node * ranksPerNode;
       for (let rank = 0; rank < ranksPerNode; rank++) {

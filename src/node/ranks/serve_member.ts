@@ -4,7 +4,7 @@
  *
  * @module
  */
-
+import { StoppedError } from "../commands/stopped_error.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
 import { environmentWarnings } from "../options/environment.ts";
@@ -50,11 +50,11 @@ export async function serveMember(
     restarts.runs();
     log.line("info", `Ready: the ${what} of node ${place.node} are loaded`);
   };
-  const { signal } = ending;
+  const { signal, onMet } = ending;
   const run = () =>
     serveReplicas === undefined
-      ? runRanks(options, { place, log, signal, onLoaded: () => ready("ranks") })
-      : serveReplicas(options, { place, log, signal, onLoaded: () => ready("replicas") });
+      ? runRanks(options, { place, log, signal, onMet, onLoaded: () => ready("ranks") })
+      : serveReplicas(options, { place, log, signal, onMet, onLoaded: () => ready("replicas") });
   try {
     for (let isOver = false; !isOver; ) {
       try {
@@ -62,6 +62,7 @@ export async function serveMember(
         isOver = true;
       } catch (error) {
         isReady = false;
+        ending.isAlone();
         await restarts.next(error, ending.signal);
       }
     }
@@ -76,7 +77,7 @@ export async function serveMember(
 /** Until the group has ended. */
 function runRanks(
   options: LaunchOptions,
-  { place, log, signal, onLoaded }: MemberWork,
+  { place, log, signal, onMet, onLoaded }: MemberWork,
 ): Promise<void> {
   let missing = place.ranksPerNode;
   return launchRanks({
@@ -86,6 +87,7 @@ function runRanks(
     reportsSteps: false,
     onBound: (sentence) => log.line("info", sentence),
     signal,
+    onMet,
     onMessage: (message, rank) => {
       if (message.type === "report") tellReport(lineReport(log.ofRank(rank)), message);
       if (message.type !== "loaded") return;
@@ -105,17 +107,23 @@ function healthAnswer(request: Request, isReady: boolean): Response {
 
 /**
  * Node 0 needs these ranks for the requests that still run: it ends the group when it is told to
- * stop, and this node waits for that for as long as requests may run.
+ * stop, and this node waits for that for as long as requests may run. Before the nodes have met there are
+ * none, and this one ends at once.
  */
 function endOnSignal(
   { drainTimeout }: LaunchOptions,
   { log, onSignal: tell }: { readonly log: Logger; readonly onSignal: () => void },
 ) {
   const ending = new AbortController();
+  let hasMet = false;
   let timer: NodeJS.Timeout | undefined;
-  const onSignal = (_: NodeJS.Signals, number: number) => {
+  const onSignal = (name: NodeJS.Signals, number: number) => {
     if (timer !== undefined) process.exit(128 + number);
     tell();
+    if (!hasMet) {
+      const alone = `Cannot wait for the group: ${name} came before the nodes have met`;
+      return ending.abort(new StoppedError(alone, 128 + number));
+    }
     log.event(
       "info",
       `Stopping: node 0 has ${drainTimeout} seconds to end the group; a second signal stops at once`,
@@ -126,6 +134,13 @@ function endOnSignal(
   for (const name of SIGNALS) process.on(name, onSignal);
   return {
     signal: ending.signal,
+    onMet: () => {
+      hasMet = true;
+    },
+    /** The group has ended, and may be started again. */
+    isAlone: () => {
+      hasMet = false;
+    },
     forget: () => {
       clearTimeout(timer);
       for (const name of SIGNALS) process.off(name, onSignal);

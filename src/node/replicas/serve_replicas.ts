@@ -26,6 +26,8 @@ export interface MemberWork {
   readonly log: Logger;
   /** Ends the work, and rejects with its reason. */
   readonly signal: AbortSignal;
+  /** Node 0 and this one have met: the work ends when node 0 says so. */
+  readonly onMet: () => void;
   /** All replicas of this node are loaded. */
   readonly onLoaded: () => void;
 }
@@ -56,6 +58,7 @@ export async function serveReplicas(options: LaunchOptions, given: MemberWork): 
         if (problem !== undefined) ending.abort(lostNode0(problem));
       });
     }
+    given.onMet();
     await serveAll(options, { ...given, signal: ending.signal, ports, numbers });
   } finally {
     signal.removeEventListener("abort", stop);

@@ -14,6 +14,7 @@ import {
   type ServingWisp,
   scratch,
   serveWisp,
+  startWisp,
   stopAll,
   wisp,
 } from "../support/wisp.ts";
@@ -307,6 +308,18 @@ describe.skipIf(lack !== undefined)("nodes that do not come together", () => {
       4,
       expect.stringContaining("Cannot start without node 1: not there 0.5 s after"),
     ]);
+  });
+
+  test.each([
+    ["a rank", ["--tp-size", "2"]],
+    ["a replica", ["--dp-size", "2"]],
+  ])("end at once when one with %s is told to", async (_, ranks) => {
+    const nodes = ["--nnodes", "2", "--node-rank", "1", "--dist-init-addr", "127.0.0.1:1"];
+    const one = startWisp(["launch_server", "--port", "0", ...SHARED, ...ranks, ...nodes]);
+    await one.sees(/^Health of node 1/m);
+    one.process.kill();
+    const said = "Cannot wait for the group: SIGTERM came before the nodes have met";
+    expect([await one.closed, one.stderr()]).toEqual([[143, null], expect.stringContaining(said)]);
   });
 
   test("as they count different nodes name that, with 1", async () => {
