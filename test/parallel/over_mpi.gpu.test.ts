@@ -357,23 +357,22 @@ const CHECKPOINTS = [
   ...["mini-llama-awq", "mini-llama-int8", "mini-qwen3", "mini-qwen3-moe"],
 ];
 
+/**
+ * Of the forms that a checkpoint has goldens of: quantized activations (wa) are near their own and an f32
+ * cache (f32kv) is near the same tokens, which golden.gpu.test.ts looks at on one rank.
+ */
 describe.skipIf(isLeftOut || SHARED_MODELS === undefined)("golden tokens", () => {
   const short = ["mini-qwen3-moe", "tiny-deepseek-v3-fp8"];
   /** Each with the ways that ranks of processes are tried on, by their numbers. */
   const layouts: readonly (readonly [size: number, way: number])[] = fullTest
     ? [2, 4].flatMap((size) => MPI_WAYS.map((_, way) => [size, way] as const))
     : [[2, 1]];
-  test.each(fullTest ? CHECKPOINTS : short)("of %s", async (name) => {
+  test.each(fullTest ? CHECKPOINTS : short)("of %s.w (wa, f32kv: one rank)", async (name) => {
     const file = join(SHARED_MODELS!, "../golden", `${name}.w.json`);
     const cases = (JSON.parse(readFileSync(file, "utf8")) as Golden).cases.slice(0, 4);
     const sampling = { temperature: 0, maxNewTokens: cases[0]!.greedy.ids.length, ignoreEos: true };
-    const rounds = [
-      cases.map(({ input_ids }) => ({
-        tokens: input_ids,
-        sampling,
-        logprobs: { topCount: 1, promptStart: 0 },
-      })),
-    ];
+    const logprobs = { topCount: 1, promptStart: 0 };
+    const rounds = [cases.map(({ input_ids }) => ({ tokens: input_ids, sampling, logprobs }))];
     const options = { quantizeActivations: false, maxTotalTokens: 2048, pageSize: 16 };
     const task = { model: join(SHARED_MODELS!, name), options, rounds };
     const want = await inThisProcess(task);

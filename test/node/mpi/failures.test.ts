@@ -58,6 +58,25 @@ const STATES = ["starting", "waiting", "exchanging", "computing", "ending"] as c
 const seen = (state: string) =>
   state === "starting" ? /^rank 1 is process \d+$/m : new RegExp(`^rank 1 is ${state}$`, "m");
 
+/** Of a group that ends within a second where other work leaves it a core: in one of so many. */
+const TRIES = 6;
+
+/** From the end of a rank that has no memory left to the end of its launcher. */
+async function secondsWithoutMemory(): Promise<number> {
+  const launcher = launch({ program: "growing", flags: ["--max-old-space-size=40"] });
+  const pids = await pidsOf(launcher, [0, 1]);
+  await until(() => expect(isAlive(pids[1]!)).toBe(false));
+  const begun = performance.now();
+  expect(await launcher.ended).toEqual({ code: 3, signal: null });
+  const seconds = (performance.now() - begun) / 1000;
+  expect(launcher.stderr).toMatch(/^FATAL ERROR: .*heap/m);
+  expect(launcher.stderr).toMatch(
+    /^Cannot go on without rank 1: (SIG(ABRT|TRAP) has ended it|it has ended with code 13[34])$/m,
+  );
+  await allGone(pids);
+  return seconds;
+}
+
 describe.skipIf(lack !== undefined)("of a group", () => {
   test.each(STATES)("a rank that is killed while %s ends all", async (program) => {
     const launcher = launch({ program });
@@ -97,15 +116,12 @@ describe.skipIf(lack !== undefined)("of a group", () => {
     expect(pids.filter(isAlive)).toEqual([]);
   });
 
-  test("a rank that runs out of memory ends all, which name it", async () => {
-    const launcher = launch({ program: "growing", flags: ["--max-old-space-size=40"] });
-    const pids = await pidsOf(launcher, [0, 1]);
-    expect(await launcher.ended).toEqual({ code: 3, signal: null });
-    expect(launcher.stderr).toMatch(/^FATAL ERROR: .*heap/m);
-    expect(launcher.stderr).toMatch(
-      /^Cannot go on without rank 1: (SIG(ABRT|TRAP) has ended it|it has ended with code 13[34])$/m,
-    );
-    await allGone(pids);
+  test("a rank that runs out of memory ends all, which name it, within a second", async () => {
+    let seconds = await secondsWithoutMemory();
+    for (let tries = 1; seconds >= 1 && tries < TRIES; tries++) {
+      seconds = Math.min(seconds, await secondsWithoutMemory());
+    }
+    expect(seconds).toBeLessThan(1);
   });
 
   test("a rank that cannot go on tells why", async () => {
