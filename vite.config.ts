@@ -52,6 +52,8 @@ const longTests = [
   "test/{load_memory,runtimes}.test.ts",
   // Ranks that are killed and frozen in every state, and those of several networks.
   "test/node/mpi/{failures,networks}.test.ts",
+  // Some thirty groups of threads.
+  "test/node/threads/group.test.ts",
   // A class of kernels in every form, for GPUs alone.
   "test/kernels/linear/matrix_compile.test.ts",
   // Bundles of each part of the package; the suites of JSON Schema.
@@ -106,6 +108,7 @@ const longGpuTests = [
   "test/engine/load/{compile_kernels,default_limits,loads_at_once}.gpu.test.ts",
   "test/parallel/{attention_groups,group_end,groups,led_awaits,led_groups,over_mpi,rank_devices,rank_drafts,rank_pairs,unshared}.gpu.test.ts",
   "test/parallel/replicas/replica_loss.gpu.test.ts",
+  "test/node/threads/over_threads.gpu.test.ts",
   "test/server/wire/embedded_tools.gpu.test.ts",
   "test/examples.gpu.test.ts",
   // Rates of a device; weights in every order; chi-square of draws.
@@ -191,7 +194,7 @@ const ofAnyDriver = [
   ...["compile_command", "kernel_tuning", "launch_server", "polling", "prefix_cache"].map(
     (name) => `test/node/**/${name}.gpu.test.ts`,
   ),
-  ...["bench_serving", "start_engine", "tuning_at_start"].map(
+  ...["bench_serving", "over_threads", "start_engine", "tuning_at_start"].map(
     (name) => `test/node/**/${name}.gpu.test.ts`,
   ),
   ...["test/server/**/*.gpu.test.ts", "test/examples.gpu.test.ts"],

@@ -41,6 +41,7 @@ const node: BuildEnvironmentOptions = {
       image_worker: "src/node/image_worker.ts",
       text_worker: "src/node/text_worker.ts",
       rank_process: "src/node/mpi/rank_process.ts",
+      rank_thread: "src/node/threads/rank_thread.ts",
     },
     formats: ["es"],
   },

@@ -21,8 +21,9 @@ function builtFiles(): readonly string[] {
 }
 
 const isOfNode = (file: string) =>
-  /^(chunks\/|node|wisp|command|grammar_worker|image_worker|text_worker|rank_process)/.test(file) &&
-  file !== BROWSER_IN_NODE;
+  /^(chunks\/|node|wisp|command|grammar_worker|image_worker|text_worker|rank_process|rank_thread)/.test(
+    file,
+  ) && file !== BROWSER_IN_NODE;
 const isOfBrowser = (file: string) => !isOfNode(file) && file !== BROWSER_IN_NODE;
 
 /** Which of these names a program takes from its surroundings: those that it does not declare. */

@@ -22,7 +22,7 @@ import {
   type ListedAdapter,
   listedAdapters,
 } from "./listed_adapters.ts";
-import { throttlePolling, tunePolling } from "./polling.ts";
+import { settledPolls, throttlePolling, tunePolling } from "./polling.ts";
 import { unpackSwiftShader } from "./swiftshader.ts";
 
 export interface OpenDeviceOptions {
@@ -74,6 +74,10 @@ interface Candidate {
  * collected before the devices that came from it.
  */
 const keptAlive: object[] = [];
+/** Those that may still be in use. */
+const opened = new Set<GPUDevice>();
+/** Whether this thread is about to end. */
+let isLeaving = false;
 /** What has an adapter, by preference and flags. */
 const openGpus = new Map<string, OpenGpu>();
 
@@ -124,6 +128,8 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
   try {
     const device = await requestDevice(adapter);
     keptAlive.push(device);
+    opened.add(device);
+    if (isLeaving) destroyDevices();
     return { device, adapter: describeAdapter(adapter) };
   } catch (cause) {
     const { name } = describeAdapter(adapter);
@@ -131,6 +137,21 @@ export async function openDevice(options: OpenDeviceOptions = {}): Promise<Opene
       cause,
     });
   }
+}
+
+/**
+ * Destroys all devices of this thread, those that are being opened too, and resolves once nothing of
+ * Dawn's is pending: a thread that ends before takes its process with it, as Dawn aborts.
+ */
+export function leaveDevices(): Promise<void> {
+  isLeaving = true;
+  destroyDevices();
+  return settledPolls();
+}
+
+function destroyDevices(): void {
+  for (const device of opened) device.destroy();
+  opened.clear();
 }
 
 /**
@@ -202,10 +223,10 @@ export function deviceFactory(
   options: OpenDeviceOptions = {},
   first?: GPUDevice,
 ): () => Promise<GPUDevice> {
-  let opened = first;
+  let unused = first;
   return async () => {
-    const device = opened ?? (await openDevice(options)).device;
-    opened = undefined;
+    const device = unused ?? (await openDevice(options)).device;
+    unused = undefined;
     return device;
   };
 }

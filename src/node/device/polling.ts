@@ -25,6 +25,8 @@ const SPIN_ON_GPU_MS = 3;
 const NAPPING_MS = 8;
 const NAP_MS = 0.05;
 const PAUSE_MS = 1;
+/** Longer than polls are ever apart. */
+const SETTLED_MS = 5 * PAUSE_MS;
 
 /** Never notified: waiting for it is a sleep. */
 const pillow = new Int32Array(new SharedArrayBuffer(4));
@@ -40,6 +42,8 @@ type AnyFunction = (...args: unknown[]) => unknown;
 interface Throttle {
   spinMs: number;
   waitStarted: number;
+  /** Polls that there have been. */
+  polls: number;
   /** Polls that wait for their timers: one for each copy of Dawn in use. */
   readonly paused: Map<NodeJS.Timeout, () => void>;
   readonly watched: WeakSet<object>;
@@ -65,17 +69,32 @@ export function tunePolling(adapter: { readonly isCpu: boolean }): void {
   shared.wispPolling.spinMs = adapter.isCpu ? SPIN_ON_CPU_MS : SPIN_ON_GPU_MS;
 }
 
+/** Resolves once no promise of WebGPU is pending in this thread: Dawn does not poll any more. */
+export async function settledPolls(): Promise<void> {
+  const throttle = shared.wispPolling;
+  if (throttle === undefined) return;
+  for (let before = -1; before !== throttle.polls || throttle.paused.size > 0; ) {
+    before = throttle.polls;
+    await new Promise((resolve) => setTimeout(resolve, SETTLED_MS));
+    // A thread that was held up comes to its timers first: polls that are due come before this.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
 function install(): Throttle {
   const original = globalThis.setImmediate as unknown as AnyFunction;
   const throttle: Throttle = {
     spinMs: SPIN_ON_CPU_MS,
     waitStarted: 0,
+    polls: 0,
     paused: new Map(),
     watched: new WeakSet(),
   };
   const throttled = (callback: AnyFunction, ...args: unknown[]): unknown => {
+    if (!isNativePoll(callback)) return original(callback, ...args);
+    throttle.polls += 1;
     const waited = performance.now() - throttle.waitStarted;
-    if (waited < throttle.spinMs || !isNativePoll(callback)) return original(callback, ...args);
+    if (waited < throttle.spinMs) return original(callback, ...args);
     if (waited < NAPPING_MS) {
       Atomics.wait(pillow, 0, 0, NAP_MS);
       return original(callback, ...args);

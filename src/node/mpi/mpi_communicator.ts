@@ -1,5 +1,5 @@
 /**
- * One rank's end of a group whose ranks are processes that MPI joins.
+ * One rank's end of a group whose ranks are processes that MPI joins, or threads that share memory.
  *
  * Nothing here waits inside MPI: a rank that is gone must not stop the event loop of another.
  *
@@ -43,6 +43,12 @@ export interface MpiCommunicator extends Communicator {
   fail(error: GroupError): void;
 }
 
+/** What ranks exchange by: MPI, or what does the same for threads. */
+export type ExchangeLibrary = Pick<
+  MpiLibrary,
+  "gather" | "allToAll" | "spoil" | "poll" | "leave" | "told" | "missing" | "allocate"
+>;
+
 /** What MPI is given of an exchange. */
 interface Form {
   readonly text: Uint8Array;
@@ -60,9 +66,9 @@ interface Waiting {
   reject(error: GroupError): void;
 }
 
-/** @param library Of which MPI has started, with this rank. */
+/** @param library Has started, with this rank. */
 export function mpiCommunicator(
-  library: MpiLibrary,
+  library: ExchangeLibrary,
   { rank, size }: RankOf,
   deadline: number,
 ): MpiCommunicator {
@@ -93,10 +99,10 @@ export function mpiCommunicator(
 
 /** Memory of the library, which is never freed: what is given back is there for the same size again. */
 class ExchangeMemory {
-  readonly #library: MpiLibrary;
+  readonly #library: ExchangeLibrary;
   readonly #free = new Map<number, Uint8Array<ArrayBuffer>[]>();
 
-  constructor(library: MpiLibrary) {
+  constructor(library: ExchangeLibrary) {
     this.#library = library;
   }
 
@@ -112,7 +118,7 @@ class ExchangeMemory {
 }
 
 class Meeting {
-  readonly #library: MpiLibrary;
+  readonly #library: ExchangeLibrary;
   readonly #own: RankOf;
   readonly #forms = new WeakMap<Exchange, Form>();
   #waiting: Waiting | undefined;
@@ -120,7 +126,7 @@ class Meeting {
   failure: GroupError | undefined;
   deadline: number;
 
-  constructor(library: MpiLibrary, own: RankOf, deadline: number) {
+  constructor(library: ExchangeLibrary, own: RankOf, deadline: number) {
     this.#library = library;
     this.#own = own;
     this.deadline = deadline;

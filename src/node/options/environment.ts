@@ -35,8 +35,11 @@ const WITHOUT_EFFECT: readonly (readonly [begin: string, why: string])[] = [
   ["NVSHMEM_", "ranks send through MPI, and devices write to no memory of others"],
 ];
 
-/** Who starts ranks as processes of their own: none are, this program does, or a launcher around it. */
-export type RankProcesses = "none" | "ours" | "outer";
+/**
+ * Who starts ranks as processes of their own: none are, this program does, or a launcher around it; or they
+ * are threads.
+ */
+export type RankProcesses = "none" | "threads" | "ours" | "outer";
 
 /** Those that are of use to ranks alone, and only where each is a process. */
 const OF_PROCESSES: Readonly<
@@ -74,5 +77,5 @@ function whyWithoutEffect(
   }
   const problem = OF_PROCESSES[name]!(env, processes);
   const noProcesses = "it is for ranks that are processes, as --nnodes makes them";
-  return processes === "none" ? noProcesses : problem;
+  return processes === "none" || processes === "threads" ? noProcesses : problem;
 }

@@ -38,6 +38,7 @@ const KNOWN: readonly KnownVariable[] = [
   { name: "NCCL_IB_HCA", effect: "network devices that ranks of several machines send through" },
   { name: "UCX_NET_DEVICES", effect: "the same, as UCX names them" },
   { name: "WISP_MPICC", effect: "compiler of MPI that builds what ranks talk to it through" },
+  { name: "WISP_RANK_THREADS", effect: "1 has ranks of one process on threads, 0 on one thread" },
   { name: "OPENAI_API_KEY", effect: "key that bench_serving shows to a server", isSecret: true },
 ];
 

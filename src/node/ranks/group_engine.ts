@@ -1,6 +1,6 @@
 /**
- * The engine of a group of ranks that are processes, as the server of node 0 has it: the server is
- * in the launcher's process, where no exchange between ranks delays a stream.
+ * The engine of a group of ranks that are processes or threads, as the server of node 0 has it: the
+ * server is in the launcher's process and thread, where no exchange between ranks delays a stream.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type {
   StartOptions,
 } from "../serve/start_engine.ts";
 import { lineReport, type StartReport } from "../serve/start_report.ts";
-import { launchRanks } from "./launch_ranks.ts";
+import { type LaunchRanksOptions, launchRanks } from "./launch_ranks.ts";
 import { TalkPort, type ToRank, tellReport } from "./rank_talk.ts";
 import { RestartingEngine } from "./restarting_engine.ts";
 import { Restarts } from "./restarts.ts";
@@ -37,6 +37,8 @@ export interface StartRanksOptions {
   readonly log: Logger;
   /** Gives the first start up. */
   readonly signal?: AbortSignal | undefined;
+  /** Starts the ranks, and resolves once they have done their work. Default: as processes. */
+  readonly launch?: (given: LaunchRanksOptions) => Promise<void>;
 }
 
 /** Starts the ranks of node 0, of one replica where there are several, and waits for those of all others. */
@@ -80,14 +82,14 @@ async function startGroup(
 
 async function startUnder(
   ending: AbortController,
-  { place, outer, role, log }: StartRanksOptions,
+  { place, outer, role, log, launch = launchRanks }: StartRanksOptions,
   { options, facts, report, part }: GroupStart,
 ): Promise<StartedEngine> {
   let say: (message: ToRank) => void = () => {};
   const port = new TalkPort((message) => say(message));
   const loaded = deferred<void>();
   let rooms: RoleCounts | undefined;
-  const group = launchRanks({
+  const group = launch({
     place,
     outer,
     part,

@@ -32,7 +32,7 @@ export const GROUP_OPTIONS = {
     default: false,
     help:
       "start the ranks again when one is lost, up to 5 times in a row, with waits of 0 to 8 s; requests " +
-      "get a 503 meanwhile. A server whose ranks are in its own process has none to start again",
+      "get a 503 meanwhile. A server whose ranks are on its own thread has none to start again",
     group: nnodes.group,
   },
 } as const satisfies OptionTable;
@@ -45,8 +45,8 @@ export function idleGroupOptions(
     distInitAddr,
     distTimeout,
     restart,
-  }: OptionValues<typeof GROUP_OPTIONS> & { readonly tpSize: number },
-  hasProcesses: boolean,
+  }: Partial<OptionValues<typeof GROUP_OPTIONS>> & { readonly tpSize: number },
+  areApart: boolean,
 ): readonly string[] {
   const idle = (flag: string, why: string) => `Option ${flag} changes nothing: ${why}`;
   return [
@@ -56,8 +56,8 @@ export function idleGroupOptions(
     ...(distTimeout !== undefined && tpSize === 1 && nnodes === 1
       ? [idle("--dist-timeout", "one rank waits for no other")]
       : []),
-    ...(restart && !hasProcesses
-      ? [idle("--restart", "no rank is a process of its own, as --nnodes makes them")]
+    ...(restart && !areApart
+      ? [idle("--restart", "no rank is a process or a thread of its own")]
       : []),
   ];
 }

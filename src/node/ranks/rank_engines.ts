@@ -33,6 +33,10 @@ export interface RankLoading {
   readonly options: StartOptions;
   /** Of this machine's ranks. */
   readonly local: LocalRanksOf;
+  /** Where they are, as the start tells. */
+  readonly where: string;
+  /** Opens a device when no other rank of the process does. */
+  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
   /** What an engine is loaded with where ranks are processes. */
   readonly adapt: (given: EngineSetting["given"]) => EngineSetting["given"];
 }
@@ -45,13 +49,13 @@ export interface FirstRank {
 
 /** @param more What it is loaded with beside what the options say. */
 export async function loadEngine(
-  { report, options, adapt }: Omit<RankLoading, "setting">,
+  { report, options, adapt, inTurn }: Omit<RankLoading, "setting">,
   { source, opened, given }: EngineSetting,
   more: Partial<EngineOptions> & LedRanks["options"],
 ): Promise<Engine> {
   const engine: Engine = await Engine.load(source, {
     ...adapt(given),
-    device: () => opened.openNext(),
+    device: () => inTurn(() => opened.openNext()),
     ...more,
     onRecovery: (event) => report.recovery(event),
     onRebalance: (event) => report.rebalanced(event),
@@ -63,8 +67,7 @@ export async function loadEngine(
 }
 
 /** Says how many ranks there are, and what each of them has whole. */
-export function reportRanks({ unshared }: Engine, { link, report }: RankLoading): void {
-  const where = "over MPI, each a process of its own";
+export function reportRanks({ unshared }: Engine, { link, report, where }: RankLoading): void {
   report.sizes(describeRanks(link.communicator.size, unshared, where));
 }
 

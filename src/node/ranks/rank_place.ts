@@ -53,6 +53,15 @@ export function rankPlace(options: LaunchOptions): GroupPlace | undefined {
   return tpSize * dpSize === 1 ? undefined : place;
 }
 
+/** Of ranks that are all threads of this process. */
+export function placeOfThreads({
+  tpSize,
+  distTimeout = TIMEOUT,
+}: Pick<LaunchOptions, "tpSize" | "distTimeout">): GroupPlace {
+  const timeout = 1000 * distTimeout;
+  return { nodes: 1, node: 0, ranksPerNode: tpSize, address: undefined, timeout };
+}
+
 /** Whether each of several machines has replicas of its own. */
 export function replicasOfNodes(
   options: Pick<LaunchOptions, "dpSize" | "nnodes" | "enableDpAttention">,

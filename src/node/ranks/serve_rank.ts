@@ -44,16 +44,33 @@ type Load = Extract<ToRank, { type: "load" }>;
  */
 export async function serveRank(given?: Load, timeout?: number): Promise<never> {
   filterDawnWarnings();
-  const group = await joinOrExit(timeout);
+  const where = "over MPI, each a process of its own";
+  return serveRankOf(await joinOrExit(timeout), { given, where });
+}
+
+interface RankWork {
+  /** What it is to load. Default: what its launcher says. */
+  readonly given?: Load | undefined;
+  /** Where the ranks of its group are, as the start tells. */
+  readonly where: string;
+  /** Opens devices when no other rank of the process does. Default: there is none. */
+  readonly inTurn?: <T>(work: () => Promise<T>) => Promise<T>;
+}
+
+/** Does a rank's part of a server and ends what the rank is. */
+export async function serveRankOf(group: RankGroup, asked: RankWork): Promise<never> {
   try {
-    await work(group, given);
+    await work(group, asked);
     return await group.finish();
   } catch (error) {
     return await group.fail(asOptionError(error));
   }
 }
 
-async function work(group: RankGroup, given: Load | undefined): Promise<void> {
+async function work(
+  group: RankGroup,
+  { given, where, inTurn = (open) => open() }: RankWork,
+): Promise<void> {
   const { communicator, launcher } = group;
   const task = deferred<Load>();
   if (given !== undefined) task.resolve(given);
@@ -78,7 +95,7 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
   const hasGroups = attentionGroupsOf(told.options) !== undefined;
   // What it says of the sizes is that of the first group.
   const ofSizes = isFirst && hasGroups ? reportOf(report, 0) : report;
-  const setting = await engineSetting(told.options, ofSizes, told.local);
+  const setting = await engineSetting(told.options, ofSizes, told.local, inTurn);
   const { name: adapter } = setting.opened.adapter;
   await agree(communicator, "what they compute on", { adapter });
   const own = Math.floor(setting.given.deviceMemory! / mostOnOne(setting.opened.places));
@@ -91,6 +108,8 @@ async function work(group: RankGroup, given: Load | undefined): Promise<void> {
     report,
     options,
     local,
+    where,
+    inTurn,
     adapt: ({ experts, ...given }) => ({
       ...given,
       tensorParallelSize: undefined,
@@ -160,7 +179,10 @@ async function loadFirst(
 /** As the first rank loads its part. */
 function followerOptions(loading: RankLoading): LoadOptions {
   const { setting, options } = loading;
-  const given = { ...loading.adapt(setting.given), device: () => setting.opened.openNext() };
+  const given = {
+    ...loading.adapt(setting.given),
+    device: () => loading.inTurn(() => setting.opened.openNext()),
+  };
   const attentionGroups = attentionGroupsOf(options);
   if (attentionGroups === undefined) return given;
   const own = optionsOfGroup({ ...given, attentionGroups }, 0);

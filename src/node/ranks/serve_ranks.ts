@@ -1,5 +1,6 @@
 /**
- * Serves a model on one rank or on several, in this process or in processes that MPI joins.
+ * Serves a model on one rank or on several: in this process, on one thread or on several, or in processes
+ * that MPI joins.
  *
  * @module
  */
@@ -18,9 +19,11 @@ import { requireFreeAddress } from "../serve/http.ts";
 import { serveModel } from "../serve/serve_model.ts";
 import type { StartEngine } from "../serve/start_engine.ts";
 import { attentionGroups, requireUsableGroups } from "./attention_group_options.ts";
+import { idleGroupOptions } from "./group_options.ts";
 import { requireOverlap } from "./overlap_options.ts";
 import {
   asksForNodes,
+  placeOfThreads,
   rankPlace,
   replicasOfNodes,
   requireOfProcesses,
@@ -47,17 +50,14 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   const tpSize = outer?.size ?? options.tpSize;
   requireUsableGroups({ ...options, tpSize });
   requireOverlap({ ...options, tpSize });
-  if (place === undefined && outer === undefined) return serveHere(options, context);
-  const log = new Logger({
-    stderr: context.stderr,
-    level: options.logLevel,
-    format: options.logFormat,
-  });
+  const { stderr } = context;
+  const log = new Logger({ stderr, level: options.logLevel, format: options.logFormat });
+  if (place === undefined && outer === undefined) return serveHere(options, context, log);
   const lack = await lackOfMpi();
   if (lack !== undefined && (outer !== undefined || place!.nodes > 1)) throw lack;
   if (lack !== undefined) {
     log.line("info", `Ranks: one process has all of them, as ${lack.message}`);
-    return serveHere(options, context);
+    return serveHere(options, context, log);
   }
   requireOfProcesses(options);
   if (ofGroups) {
@@ -74,10 +74,55 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   return serveNode(options, { context, place: place!, log });
 }
 
-/** All ranks are in this process, those of all replicas. */
-async function serveHere(options: LaunchOptions, context: CommandContext): Promise<void> {
-  const startEngine = await replicated(options, context.startEngine);
-  return serveModel(options, { ...context, startEngine });
+/** All ranks are in this process, those of all replicas: each in a thread of its own, or in one. */
+async function serveHere(
+  options: LaunchOptions,
+  context: CommandContext,
+  log: Logger,
+): Promise<void> {
+  const onOne = await replicated(options, context.startEngine);
+  const program = await programOfThreads(options);
+  if (program === undefined) return serveModel(options, { ...context, startEngine: onOne });
+  const onThreads = await startOnThreads(options, log, program);
+  const startEngine: StartEngine = async (...given) => {
+    try {
+      return await onThreads(...given);
+    } catch (error) {
+      // What is wrong with options or the model, the other way says once more.
+      log.line("info", `Ranks: one thread has all of them, as ${(error as Error).message}`);
+      const { tpSize, restart } = options;
+      for (const line of idleGroupOptions({ tpSize, restart }, false)) log.line("info", line);
+      return onOne(...given);
+    }
+  };
+  return serveModel(options, { ...context, startEngine, processes: "threads" });
+}
+
+/** Undefined where the ranks are on one thread. */
+async function programOfThreads(options: LaunchOptions): Promise<URL | undefined> {
+  if (options.tpSize === 1) return undefined;
+  const { areThreads, threadProgram } = await import("../threads/thread_ranks.ts");
+  return areThreads(options, process.env) ? threadProgram() : undefined;
+}
+
+async function startOnThreads(
+  options: LaunchOptions,
+  log: Logger,
+  program: URL,
+): Promise<StartEngine> {
+  const { startRanks } = await import("./group_engine.ts");
+  const { launchRankThreads } = await import("../threads/thread_ranks.ts");
+  const { tpSize, restart } = options;
+  const start = startRanks({
+    place: placeOfThreads(options),
+    restart,
+    log,
+    launch: (given) => launchRankThreads(program, given),
+  });
+  if (attentionGroups(options) === undefined) return replicated(options, start);
+  const { requireGroupSizes } = await import("../replicas/start_groups.ts");
+  requireGroupSizes({ ...options, tpSize });
+  return start;
 }
 
 /** @param start Starts one replica. */

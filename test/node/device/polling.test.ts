@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { throttlePolling, tunePolling } from "../../../src/node/device/polling.ts";
+import { settledPolls, throttlePolling, tunePolling } from "../../../src/node/device/polling.ts";
 
 /** Stands in for Dawn's classes. */
 class GPUBuffer {
@@ -61,6 +61,18 @@ describe("throttlePolling", () => {
     await new Promise((resolve) => {
       expect((setImmediate(resolve) as object).constructor.name).toBe("Immediate");
     });
+  });
+
+  test("settledPolls resolves once nothing polls any more, however late that is", async () => {
+    let left = 30;
+    // As its text says, a native one.
+    function poll(): void {
+      if ("[native code]".length > 0) left -= 1;
+      if (left > 0) setImmediate(poll);
+    }
+    setImmediate(poll);
+    await settledPolls();
+    expect(left).toBe(0);
   });
 
   test("keeps arguments and results, and installs itself once", () => {

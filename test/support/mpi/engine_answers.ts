@@ -5,6 +5,7 @@
  */
 import type { EngineOptions } from "../../../src/engine/engine_options.ts";
 import type { GenerationEngine, GenerationRequest } from "../../../src/generation.ts";
+import { hostMicroseconds } from "./host_time.ts";
 
 /** As structured cloning can hold it. */
 export interface EngineTask {
@@ -21,6 +22,8 @@ export interface EngineTask {
   readonly prefixes?: string;
   /** What every exchange of layers takes beside what it takes here, as over a slower network. */
   readonly link?: SlowLink;
+  /** Takes a profile of all rounds, which makes them slower. */
+  readonly isProfiled?: boolean;
   /** Ranks that lose their devices, each with the order of such a number. */
   readonly losses?: readonly { readonly rank: number; readonly order: number }[] | undefined;
 }
@@ -59,6 +62,8 @@ export interface EngineAnswers {
     readonly overlappedSteps: number;
     /** Milliseconds of all rounds. */
     readonly milliseconds: number;
+    /** What the host has done of a step, on the average, exchanges left out; of a profile. */
+    readonly hostMicroseconds?: number | undefined;
   };
 }
 
@@ -77,14 +82,17 @@ export async function answerOf(engine: GenerationEngine, request: GenerationRequ
 /** The answers of an engine, which is closed then; numbers as JSON has them. */
 export async function answersOf(
   engine: GenerationEngine,
-  { rounds }: Pick<EngineTask, "rounds">,
+  { rounds, isProfiled = false }: Pick<EngineTask, "rounds" | "isProfiled">,
   movedExperts = () => 0,
 ): Promise<EngineAnswers> {
-  const answers = [];
+  const answers: Awaited<ReturnType<typeof answerOf>>[] = [];
+  const ask = async () => {
+    for (const round of rounds) {
+      answers.push(...(await Promise.all(round.map((one) => answerOf(engine, one)))));
+    }
+  };
   const begun = performance.now();
-  for (const round of rounds) {
-    answers.push(...(await Promise.all(round.map((one) => answerOf(engine, one)))));
-  }
+  const profile = isProfiled ? await engine.profile!(ask) : await ask();
   const milliseconds = performance.now() - begun;
   const { cachedTokens, retractions, recoveries, prefixStore, speculation, ...status } =
     engine.status();
@@ -98,6 +106,7 @@ export async function answersOf(
       acceptedDrafts: speculation?.acceptedDrafts ?? 0,
       movedExperts: movedExperts(),
       overlappedSteps,
+      hostMicroseconds: profile && hostMicroseconds(profile),
     },
   };
   return JSON.parse(JSON.stringify(told));

@@ -27,10 +27,14 @@ import {
   type ExchangeFigures,
 } from "./engine_answers.ts";
 
-/** @returns What the first rank has answered. */
+/**
+ * @param inTurn Opens a device when no other rank of this process does.
+ * @returns What the first rank has answered.
+ */
 export async function runEngineRank(
   communicator: MpiCommunicator,
   task: EngineTask,
+  inTurn: <T>(work: () => Promise<T>) => Promise<T> = (work) => work(),
 ): Promise<EngineAnswers | undefined> {
   // Ranks that share two cores with other tests come late.
   communicator.deadline = 300_000;
@@ -43,7 +47,7 @@ export async function runEngineRank(
     ...(task.draftModel && { draftModel: folderSource(task.draftModel) }),
     ...(task.prefixes && { prefixStore: { storage: prefixFiles(task.prefixes), maxWait: 60 } }),
     device: async () => {
-      device = await open();
+      device = await inTurn(open);
       return device;
     },
   } as LoadOptions;

@@ -55,7 +55,11 @@ export class Programs {
         outDir: folder,
         minify: false,
         rolldownOptions: {
-          input: { launcher: own("launcher_program.ts"), rank: own("rank_program.ts") },
+          input: {
+            launcher: own("launcher_program.ts"),
+            rank: own("rank_program.ts"),
+            thread: own("../threads/thread_program.ts"),
+          },
           output: { entryFileNames: "[name].mjs" },
         },
       },
@@ -69,6 +73,10 @@ export class Programs {
 
   get rank(): string {
     return join(this.#folder, "rank.mjs");
+  }
+
+  get thread(): string {
+    return join(this.#folder, "thread.mjs");
   }
 
   remove(): void {
