@@ -18,7 +18,7 @@ import type { ThreadPlace } from "./join_threads.ts";
 /** Milliseconds that the end of a group, and that of the process, wait for its ranks. */
 const LAST_WAIT = 10_000;
 
-export interface ThreadsOptions {
+interface ThreadsOptions {
   /** The program of a rank. */
   readonly program: URL;
   readonly argv?: readonly string[];

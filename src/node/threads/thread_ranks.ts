@@ -14,7 +14,7 @@ import { factsOf } from "../ranks/rank_place.ts";
 import type { FromRank, ToRank } from "../ranks/rank_talk.ts";
 import { launchThreads } from "./launch_threads.ts";
 
-export const RANK_THREADS = "WISP_RANK_THREADS";
+const RANK_THREADS = "WISP_RANK_THREADS";
 
 const VALUES: Readonly<Record<string, boolean>> = { 0: false, false: false, 1: true, true: true };
 

@@ -8,7 +8,7 @@ import { launchThreads } from "../../../src/node/threads/launch_threads.ts";
 import type { EngineAnswers, EngineTask } from "../mpi/engine_answers.ts";
 import type { Programs } from "../mpi/processes.ts";
 
-export interface ThreadRun {
+interface ThreadRun {
   readonly size: number;
   /** What ranks do, of `thread_program.ts`. */
   readonly program: string;
