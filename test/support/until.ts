@@ -9,7 +9,12 @@ import { vi } from "vitest";
 /** Longer than any test has. */
 const TIMEOUT = 600_000;
 
-/** Waits until `check` throws nothing any more; gives what it returns then. */
-export function until<T>(check: () => T | Promise<T>): Promise<T> {
-  return vi.waitFor(check, { timeout: TIMEOUT, interval: 1 });
+/**
+ * Waits until `check` throws nothing any more; gives what it returns then.
+ *
+ * @param interval Milliseconds between two checks: more than one where each asks a process that other
+ *   work waits for.
+ */
+export function until<T>(check: () => T | Promise<T>, interval = 1): Promise<T> {
+  return vi.waitFor(check, { timeout: TIMEOUT, interval });
 }

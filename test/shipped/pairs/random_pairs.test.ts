@@ -14,8 +14,14 @@ import {
   runSchedule,
   type ScheduleCounts,
 } from "../support/pairs/random_schedule.ts";
-import type { RunningPair } from "../support/pairs/running_pair.ts";
-import { comparedPair, EMBEDDED, tinyModel } from "../support/pairs/tiny_pair.ts";
+import type { Name, ServerName } from "../support/pairs/running_pair.ts";
+import {
+  type ComparedPair,
+  comparedPair,
+  EMBEDDED,
+  serveAlone,
+  tinyModel,
+} from "../support/pairs/tiny_pair.ts";
 import { stopAll } from "../support/wisp.ts";
 
 const isFull = process.env.WISP_TEST_FULL === "1";
@@ -29,6 +35,8 @@ const HOURS = 3_600_000;
 
 const MODELS = ["one layer", "the embedded model"] as const;
 type ModelName = (typeof MODELS)[number];
+/** Of the servers of one. */
+const NAMES: readonly ServerName[] = ["prefill", "decode", "prefill 2", "decode 2"];
 /** Schedules of each. */
 const AIMS: Readonly<Record<ModelName, number>> = {
   "one layer": isCampaign ? 1000 : isFull ? 40 : 2,
@@ -43,26 +51,30 @@ test.each(MODELS.filter((name) => AIMS[name] > 0))(
     const kept = isCampaign ? keptResults<ScheduleCounts>(RESULTS)[name] : undefined;
     const counts = { ...noCounts(), ...kept };
     const model = name === "one layer" ? await tinyModel() : EMBEDDED;
-    const pairs: RunningPair[] = [];
+    const alone = serveAlone(model);
+    // In short: one without a fault, one with.
+    const short = isFull || isCampaign ? [] : shortSeeds();
+    const seeds = [...counts.failures.map(({ seed }) => seed), ...short];
+    counts.failures = [];
+    const isOpen = () => counts.schedules + counts.failures.length < AIMS[name];
     const run = async () => {
-      const names = ["prefill", "decode", "prefill 2", "decode 2"] as const;
-      const compared = await comparedPair({ model, names });
-      pairs.push(compared.pair);
-      // In short: one without a fault, one with.
-      const seeds = isFull || isCampaign ? undefined : shortSeeds(compared.pair);
-      while (counts.schedules < AIMS[name]) {
-        const seed = seeds?.[counts.schedules] ?? counts.begun + 1;
-        counts.begun += 1;
-        await runSchedule(compared, seed, counts);
+      let compared: ComparedPair | undefined;
+      while (isOpen()) {
+        const seed = seeds.shift() ?? nextOf(counts);
+        compared ??= await comparedPair({ model, names: NAMES }, alone);
+        try {
+          await runSchedule(compared, seed, counts);
+        } catch (error) {
+          // What it has left is no matter of the next one.
+          counts.failures.push({ seed, problem: (error as Error).message });
+          await compared.pair.close();
+          compared = undefined;
+        }
         if (isCampaign) keepResult(RESULTS, name, counts);
       }
+      await compared?.pair.close();
     };
-    try {
-      await Promise.all(Array.from({ length: Math.max(lanes, 1) }, run));
-    } finally {
-      await stopAll();
-      for (const pair of pairs) await pair.close();
-    }
+    await Promise.all(Array.from({ length: Math.max(lanes, 1) }, run)).finally(stopAll);
     console.log(name, counts);
     expect(counts.failures).toEqual([]);
     expect(counts.endings["the answer"]).toBeGreaterThan(counts.requests / 3);
@@ -70,7 +82,13 @@ test.each(MODELS.filter((name) => AIMS[name] > 0))(
   isCampaign ? 24 * HOURS : undefined,
 );
 
-function shortSeeds({ names }: RunningPair): readonly number[] {
+function nextOf(counts: ScheduleCounts): number {
+  counts.begun += 1;
+  return counts.begun;
+}
+
+function shortSeeds(): readonly number[] {
+  const names: readonly Name[] = ["router", ...NAMES];
   const seeds = Array.from({ length: 100 }, (_, i) => i + 1);
   const isCalm = (seed: number) => drawnSchedule(seed, names).faults.length === 0;
   const isKilled = (seed: number) =>

@@ -3,13 +3,14 @@
  * gets the answer or is told by a typed error in time, no token is wrong, and nothing is left.
  *
  * `WISP_CAMPAIGN=1` goes through all of it, goes on where it was stopped, and keeps what clients saw in
- * bench/results. Runs with other names (`-t "prefill rank"`) may go side by side.
+ * bench/results; a larger number says how many pairs are struck side by side.
  */
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { table } from "../../../bench/support/table.ts";
 import { lackOfMpi, tellLack } from "../../support/mpi/processes.ts";
 import { ask, idsOf } from "../support/pairs/asked.ts";
+import { ComparedPairs } from "../support/pairs/compared_pairs.ts";
 import { keepResult, keptResults } from "../support/pairs/kept_results.ts";
 import { STROKES, type Stroke, type Struck } from "../support/pairs/stroke.ts";
 import {
@@ -20,11 +21,15 @@ import {
   strike,
   strikeName,
 } from "../support/pairs/struck_pair.ts";
-import { type ComparedPair, comparedPair, tinyModel } from "../support/pairs/tiny_pair.ts";
+import { type ComparedPair, tinyModel } from "../support/pairs/tiny_pair.ts";
 import { PAGES } from "../support/pairs/watched_pages.ts";
 import { stopAll } from "../support/wisp.ts";
 
-const isCampaign = Number(process.env.WISP_CAMPAIGN ?? 0) > 0;
+/** Pairs that are struck at once in a campaign; otherwise there is none. */
+const lanes = Number(process.env.WISP_CAMPAIGN ?? 0);
+const isCampaign = lanes > 0;
+/** Those that wait for a pair wait for others. */
+const TIME = isCampaign ? 24 * 3_600_000 : undefined;
 const isFull = process.env.WISP_TEST_FULL === "1" || isCampaign;
 const RESULTS = fileURLToPath(
   new URL("../../../bench/results/disaggregation_failures.json", import.meta.url),
@@ -71,6 +76,9 @@ async function question({ alone }: ComparedPair) {
   return { body, right };
 }
 
+/** Side by side where there are several pairs. */
+const each = (lanes > 1 ? test.concurrent : test).each;
+
 async function requireOrder(compared: ComparedPair, given: Strike): Promise<void> {
   const outcome = await strike(compared.pair, given, await question(compared));
   expect(outcome.clientSeconds).toBeLessThan(limitOf(given) + LOAD);
@@ -96,64 +104,77 @@ function requireTold({ struck, stroke, state, client }: Outcome): void {
   expect(state === "aborting" ? ["it left"] : isTold).toContain(client);
 }
 
-describe.skipIf(OF_SERVERS.length === 0)("of a pair", () => {
-  let compared: ComparedPair;
+/** Pairs for tests of the group that asks. */
+function pairsOf(more: readonly string[] = []): () => ComparedPairs {
+  let pairs: ComparedPairs;
   beforeAll(async () => {
-    compared = await comparedPair({ model: await tinyModel() });
+    pairs = new ComparedPairs({ model: await tinyModel(), more }, Math.max(lanes, 1));
   });
   afterAll(async () => {
     await stopAll();
-    await compared?.pair.close();
+    await pairs?.close();
   });
+  return () => pairs;
+}
 
-  test("messages that come twice, or late, make no answer wrong", async () => {
-    const { pair } = compared;
-    const pages = pair.pagesOf("prefill");
-    for (const type of ["open", "want", "taken", PAGES, "end"]) {
-      const { body, right } = await question(compared);
-      let isTwice = false;
-      pages.look = (_, one) => {
-        if (one !== type || isTwice) return "pass";
-        isTwice = true;
-        return "twice";
-      };
-      const seen = await ask(pair.of("router").url, body);
-      expect([type, isTwice, seen.ending, idsOf(seen)]).toEqual([type, true, "the answer", right]);
-    }
-    const { body, right } = await question(compared);
-    pages.release();
-    let late = 0;
-    pages.delay = () => {
-      late += 1;
-      return 30 * (late % 4);
-    };
-    const seen = await ask(pair.of("router").url, body);
-    expect([seen.ending, idsOf(seen)]).toEqual(["the answer", right]);
-    expect(late).toBeGreaterThan(5);
-    pages.release();
-    await pair.rest(pair.names);
-  });
+describe.skipIf(OF_SERVERS.length === 0)("of a pair", () => {
+  const pairs = pairsOf();
 
-  test.each(OF_SERVERS.map((given) => [strikeName(given), given] as const))("%s", (_, given) =>
-    requireOrder(compared, given),
+  test("messages that come twice, or late, make no answer wrong", () =>
+    pairs().use(async (compared) => {
+      await requireRightTwice(compared);
+      await requireRightLate(compared);
+      await compared.pair.rest(compared.pair.names);
+    }));
+
+  each(OF_SERVERS.map((given) => [strikeName(given), given] as const))(
+    "%s",
+    (_, given) => pairs().use((compared) => requireOrder(compared, given)),
+    TIME,
   );
 });
+
+async function requireRightTwice(compared: ComparedPair): Promise<void> {
+  const { pair } = compared;
+  const pages = pair.pagesOf("prefill");
+  for (const type of ["open", "want", "taken", PAGES, "end"]) {
+    const { body, right } = await question(compared);
+    let isTwice = false;
+    pages.look = (_, one) => {
+      if (one !== type || isTwice) return "pass";
+      isTwice = true;
+      return "twice";
+    };
+    const seen = await ask(pair.of("router").url, body);
+    expect([type, isTwice, seen.ending, idsOf(seen)]).toEqual([type, true, "the answer", right]);
+  }
+  pages.release();
+}
+
+async function requireRightLate(compared: ComparedPair): Promise<void> {
+  const { pair } = compared;
+  const pages = pair.pagesOf("prefill");
+  const { body, right } = await question(compared);
+  let late = 0;
+  pages.delay = () => {
+    late += 1;
+    return 30 * (late % 4);
+  };
+  const seen = await ask(pair.of("router").url, body);
+  expect([seen.ending, idsOf(seen)]).toEqual(["the answer", right]);
+  expect(late).toBeGreaterThan(5);
+  pages.release();
+}
 
 const lack = lackOfMpi();
 tellLack(lack);
 
 describe.skipIf(lack !== undefined || OF_RANKS.length === 0)("of a pair of two ranks each", () => {
-  let compared: ComparedPair;
-  beforeAll(async () => {
-    const more = ["--tp-size", "2", "--nnodes", "1", "--gpu-id-step", "0"];
-    compared = await comparedPair({ model: await tinyModel(), more });
-  });
-  afterAll(async () => {
-    await stopAll();
-    await compared?.pair.close();
-  });
+  const pairs = pairsOf(["--tp-size", "2", "--nnodes", "1", "--gpu-id-step", "0"]);
 
-  test.each(OF_RANKS.map((given) => [strikeName(given), given] as const))("%s", (_, given) =>
-    requireOrder(compared, given),
+  each(OF_RANKS.map((given) => [strikeName(given), given] as const))(
+    "%s",
+    (_, given) => pairs().use((compared) => requireOrder(compared, given)),
+    TIME,
   );
 });

@@ -29,14 +29,15 @@ export interface DrawnRequest {
 }
 
 function drawnSampling(draw: Draw): object {
-  const length = { max_new_tokens: 1 + draw(draw(4) === 0 ? 120 : 30), ignore_eos: draw(3) > 0 };
+  const most = 1 + draw(draw(4) === 0 ? 120 : 30);
+  const length = { max_new_tokens: most, ignore_eos: draw(3) > 0 };
   const drawn = { temperature: 0.9, top_k: 40, sampling_seed: draw(1000) };
   return {
     ...length,
     ...(draw(2) === 0 ? { temperature: 0 } : drawn),
     ...(draw(4) === 0 && { repetition_penalty: 1.3 }),
     ...(draw(6) === 0 && { frequency_penalty: 0.4, presence_penalty: 0.2 }),
-    ...(draw(6) === 0 && { min_new_tokens: 1, stop: ["e"] }),
+    ...(draw(6) === 0 && { min_new_tokens: Math.min(1, most - 1), stop: ["e"] }),
     ...drawnConstraint(draw(8)),
   };
 }

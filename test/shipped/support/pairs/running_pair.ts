@@ -17,6 +17,8 @@ export type Name = "router" | ServerName;
 
 export const kindOf = (name: string): Kind => name.split(" ")[0] as Kind;
 
+/** Milliseconds between two looks at a program. */
+export const LOOK = 20;
 /** Seconds of a check, and how many fail before a worker counts as lost. */
 const HEALTH = { timeout: 2, threshold: 3 };
 const SHARED = [
@@ -99,7 +101,8 @@ export class RunningPair {
       const router = await serveWisp(this.#routerOptions(), { command: ["launch_router"] });
       this.#servers.set("router", router);
       // Its own request for the pair is over then.
-      await until(async () => expect((await router.get("/readiness")).status).toBe(200));
+      const isReady = async () => expect((await router.get("/readiness")).status).toBe(200);
+      await until(isReady, LOOK);
       return;
     }
     const meetings = [...this.#meetings.values()];
@@ -120,7 +123,7 @@ export class RunningPair {
 
   /** Starts a program that has ended, or is about to. */
   async beginAgain(name: Name): Promise<void> {
-    await until(() => expect([name, hasEnded(this.of(name))]).toEqual([name, true]));
+    await until(() => expect([name, hasEnded(this.of(name))]).toEqual([name, true]), LOOK);
     await this.begin(name);
   }
 
@@ -132,7 +135,7 @@ export class RunningPair {
       if (hasEnded(server)) return false;
       expect((await server.get(path)).status).toBe(200);
       return true;
-    });
+    }, LOOK);
     if (!isThere) await this.begin(name);
   }
 
@@ -174,16 +177,22 @@ export class RunningPair {
   /** Waits until nothing of any request is left on these. @returns Seconds. */
   async rest(names: readonly Name[]): Promise<number> {
     const begun = performance.now();
-    for (const name of names) {
-      await until(async () => {
-        const held = await this.heldBy(name);
-        expect([name, held.some((count) => count !== 0), held]).toEqual([name, false, held]);
-      });
-    }
+    const isAtRest = async (name: Name) => {
+      const held = await this.heldBy(name);
+      expect([name, held.some((count) => count !== 0), held]).toEqual([name, false, held]);
+    };
+    await Promise.all(names.map((name) => until(() => isAtRest(name), LOOK)));
     return (performance.now() - begun) / 1000;
   }
 
+  /** Processes of its programs, but of their ranks. */
+  get pids(): readonly number[] {
+    return [...this.#servers.values()].map(({ process: { pid } }) => pid!);
+  }
+
+  /** Ends all programs. */
   async close(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.stop("SIGKILL")));
     const meetings = [...this.#meetings.values()].flatMap(({ line, pages }) => [line, pages]);
     await Promise.all([...this.#lines.values(), ...meetings].map((one) => one.close()));
   }

@@ -28,10 +28,17 @@ const ALONE = [
   ...["--max-total-tokens", "8192"],
 ];
 
-export async function comparedPair(options: PairOptions): Promise<ComparedPair> {
-  const [alone, pair] = await Promise.all([
-    serveWisp([...options.model, ...ALONE]),
+/** @param alone One that runs already. */
+export async function comparedPair(
+  options: PairOptions,
+  alone?: Promise<ServingWisp>,
+): Promise<ComparedPair> {
+  const [one, pair] = await Promise.all([
+    alone ?? serveAlone(options.model),
     RunningPair.start(options),
   ]);
-  return { pair, alone };
+  return { pair, alone: one };
 }
+
+export const serveAlone = (model: readonly string[]): Promise<ServingWisp> =>
+  serveWisp([...model, ...ALONE]);
