@@ -61,13 +61,13 @@ test.each(MODELS.filter((name) => AIMS[name] > 0))(
       let compared: ComparedPair | undefined;
       while (isOpen()) {
         const seed = seeds.shift() ?? nextOf(counts);
-        compared ??= await comparedPair({ model, names: NAMES }, alone);
         try {
+          compared ??= await comparedPair({ model, names: NAMES }, alone);
           await runSchedule(compared, seed, counts);
         } catch (error) {
           // What it has left is no matter of the next one.
           counts.failures.push({ seed, problem: (error as Error).message });
-          await compared.pair.close();
+          await compared?.pair.close();
           compared = undefined;
         }
         if (isCampaign) keepResult(RESULTS, name, counts);

@@ -77,7 +77,7 @@ async function question({ alone }: ComparedPair) {
 }
 
 /** Side by side where there are several pairs. */
-const each = (lanes > 1 ? test.concurrent : test).each;
+const testOfPair = lanes > 1 ? test.concurrent : test;
 
 async function requireOrder(compared: ComparedPair, given: Strike): Promise<void> {
   const outcome = await strike(compared.pair, given, await question(compared));
@@ -127,7 +127,7 @@ describe.skipIf(OF_SERVERS.length === 0)("of a pair", () => {
       await compared.pair.rest(compared.pair.names);
     }));
 
-  each(OF_SERVERS.map((given) => [strikeName(given), given] as const))(
+  testOfPair.each(OF_SERVERS.map((given) => [strikeName(given), given] as const))(
     "%s",
     (_, given) => pairs().use((compared) => requireOrder(compared, given)),
     TIME,
@@ -172,7 +172,7 @@ tellLack(lack);
 describe.skipIf(lack !== undefined || OF_RANKS.length === 0)("of a pair of two ranks each", () => {
   const pairs = pairsOf(["--tp-size", "2", "--nnodes", "1", "--gpu-id-step", "0"]);
 
-  each(OF_RANKS.map((given) => [strikeName(given), given] as const))(
+  testOfPair.each(OF_RANKS.map((given) => [strikeName(given), given] as const))(
     "%s",
     (_, given) => pairs().use((compared) => requireOrder(compared, given)),
     TIME,

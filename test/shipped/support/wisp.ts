@@ -261,10 +261,22 @@ export async function serveWisp(
       return { code, stdout: stdout(), stderr: started.stderr() };
     },
   };
-  while ((await server.get("/health")).status !== 200 && child.exitCode === null) {
+  while (!(await isHealthy(server))) {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      throw new Error(`Cannot serve: the process ended with ${output()}`);
+    }
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return server;
+}
+
+async function isHealthy(server: ServingWisp): Promise<boolean> {
+  try {
+    return (await server.get("/health")).status === 200;
+  } catch {
+    // The connection was kept from the last question, and the server has closed it meanwhile.
+    return false;
+  }
 }
 
 /** Ends what a file of tests has left running. */
