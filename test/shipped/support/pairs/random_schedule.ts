@@ -86,7 +86,7 @@ const count = (counts: Record<string, number>, name: string) => {
  */
 const LOAD = { ofPrograms: 2, ofClients: MOST_TIME / 2000 };
 /** How often a schedule is run whose requests are late for load alone. */
-const MOST_RUNS = 5;
+const MOST_RUNS = 20;
 
 /**
  * Runs a schedule, and counts what has come of it. Afterwards all serve, and nothing is left. It runs
