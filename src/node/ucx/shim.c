@@ -24,6 +24,8 @@ enum { CONNECT = 1, SEND = 2, RECEIVE = 3, CLOSE = 4, FORGET = 5 };
 enum { NO_MEMORY = 1, UNKNOWN_PEER = 2, WRONG_LENGTH = 3 };
 /* Of a program: connections that a bootstrap port takes at most, and as many again that close. */
 enum { PEERS_MOST = 512 };
+/* Tags that are forgotten and looked for still. */
+enum { FORGOTTEN_MOST = 64 };
 
 struct work {
   struct work *next;
@@ -59,6 +61,9 @@ static struct {
   /* Work that UCX does: of the thread alone. */
   struct list begun;
   struct peer peers[PEERS_MOST];
+  /* The latest of all that were forgotten. */
+  uint64_t forgotten[FORGOTTEN_MOST];
+  size_t forgotten_count;
 } ucx = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void empty(struct list *list) {
@@ -173,6 +178,15 @@ static void forget(uint64_t tag) {
   }
 }
 
+/*
+ * Forgets a tag, and what has come meanwhile for those that were forgotten last: pages that were on their
+ * way then would stay for as long as the process.
+ */
+static void forget_latest(uint64_t tag) {
+  ucx.forgotten[ucx.forgotten_count++ % FORGOTTEN_MOST] = tag;
+  for (size_t i = 0; i < ucx.forgotten_count && i < FORGOTTEN_MOST; i++) forget(ucx.forgotten[i]);
+}
+
 /* Ends what is begun for a tag. */
 static void cancel(uint64_t tag) {
   for (struct work *work = ucx.begun.first; work != NULL; work = work->next)
@@ -195,7 +209,7 @@ static void begin(struct work *work) {
       return;
     case FORGET:
       cancel(work->tag);
-      forget(work->tag);
+      forget_latest(work->tag);
       discard(work);
       return;
     case SEND:

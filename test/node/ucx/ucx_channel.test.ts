@@ -14,6 +14,7 @@ const lack = lackOfUcx();
 if (lack !== undefined) console.log(`Pages over UCX are not tested: ${lack}`);
 
 const MOST = 8 * 2 ** 20;
+type Tag = Parameters<UcxLibrary["forget"]>[0];
 
 let ucx: UcxLibrary;
 beforeAll(async () => {
@@ -135,6 +136,23 @@ describe.skipIf(lack !== undefined)("pages over UCX", () => {
     // A way is proved once.
     from.send("#?");
     await until(() => expect(closed).toEqual(Array(2).fill("it sends a message of ? bytes")));
+  });
+
+  test("that come for an end that has left are taken away once another one leaves", async () => {
+    const { peer, connected } = ucx.connect(ucx.address);
+    await connected;
+    const [left, other] = [101, 102].map((low) => ({ low, high: 7 })) as [Tag, Tag];
+    const send = (tag: Tag, byte: number) => ucx.send(peer, tag, [Uint8Array.of(byte)]);
+    ucx.forget(left);
+    await send(left, 1);
+    await send(other, 2);
+    // Behind the other one, which has come too.
+    expect(await ucx.receive(other, 1)).toEqual(Uint8Array.of(2));
+    ucx.forget(other);
+    const next = ucx.receive(left, 1);
+    await send(left, 3);
+    expect(await next).toEqual(Uint8Array.of(3));
+    ucx.disconnect(peer);
   });
 
   test("go to the end that they are for", async () => {
