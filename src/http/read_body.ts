@@ -114,7 +114,7 @@ const WHILE_READ = 2;
  * Bytes of a body that is asked for whole: counted once it is here, as a connection takes more by itself.
  * `request.body` would make of it streams that live as long as the request, 8 KiB in Node.
  */
-export const MAX_WHOLE_BYTES = 16 * 1024;
+const WHOLE_BYTES = 16 * 1024;
 
 /**
  * Reads the body as it is sent, compressed or not.
@@ -134,7 +134,7 @@ export async function readBodyBytes(request: Request, limits: BodyLimits): Promi
     throw malformed("it ended early", cause);
   };
   // No more than declared comes: the platform's HTTP sees to that.
-  if (declared > 0 && declared <= MAX_WHOLE_BYTES) {
+  if (declared > 0 && declared <= WHOLE_BYTES) {
     return request.arrayBuffer().then((bytes) => {
       hold(bytes.byteLength);
       return new Uint8Array(bytes);

@@ -1,6 +1,7 @@
 import { deflateSync, gzipSync } from "node:zlib";
 import { describe, expect, test, vi } from "vitest";
-import { readJsonBody, requireJsonContentType } from "../../src/http/read_body.ts";
+import { BodyMemory } from "../../src/http/body_memory.ts";
+import { readBodyBytes, readJsonBody, requireJsonContentType } from "../../src/http/read_body.ts";
 
 function request(body: BodyInit | null, headers: Record<string, string> = {}): Request {
   const given = { "content-type": "application/json", ...headers };
@@ -95,6 +96,24 @@ describe("readJsonBody", () => {
     await expect(readJsonBody(request(body), { maxBytes: 8 * MIB })).rejects.toThrow(/bracket/);
     isOver = true;
     expect(turns).toBeGreaterThan(4);
+  });
+
+  test("asks for a small body whole, and holds it as any other", async () => {
+    const sent = request('{"a":1}', { "content-length": "7" });
+    const share = new BodyMemory(100).of(sent);
+    const whole = vi.spyOn(sent, "arrayBuffer");
+    const bytes = await readBodyBytes(sent, { maxBytes: 100, share });
+    expect(bytes).toEqual(new TextEncoder().encode('{"a":1}'));
+    expect([whole.mock.calls.length, share.bytes]).toEqual([1, 14]);
+  });
+
+  test.each(["7", "7000000"])("refuses a body of %s bytes that breaks off", async (length) => {
+    const body = new ReadableStream({ pull: (controller) => controller.error(new Error("cut")) });
+    const sent = request(body, { "content-length": length });
+    await expect(readBodyBytes(sent, { maxBytes: 1e7 })).rejects.toMatchObject({
+      code: "malformed_body",
+      message: "Cannot read the request body: it ended early",
+    });
   });
 
   test("refuses a body that breaks off", async () => {
