@@ -74,11 +74,7 @@ export function coinThresholds({
  * @throws {UnsupportedError} naming an option that engines do not follow so far.
  */
 export function resolveDrafts(
-  {
-    speculation: given,
-    draftModel,
-    attentionGroups = 1,
-  }: Pick<EngineOptions, "speculation" | "draftModel" | "attentionGroups">,
+  { speculation: given, draftModel }: Pick<EngineOptions, "speculation" | "draftModel">,
   { architecture, shape, draft }: ResolvedModel,
   attention: AskedBackends,
 ): ResolvedDrafts {
@@ -88,7 +84,6 @@ export function resolveDrafts(
     architecture,
     // A checkpoint with several is refused by their number, as the draft module is loaded.
     hasMtpLayer: shape.draftLayers > 0,
-    dpAttention: attentionGroups > 1,
     ...(options.attentionBackends ?? attention),
   });
   if (speculation === undefined) return NONE;
@@ -102,9 +97,6 @@ export function resolveDrafts(
   const { steps, topk, draftTokens } = speculation.shape;
   const draftSteps = speculation.source.kind === "ngrams" ? 0 : steps;
   const tree = topk > 1 ? { steps, topk, draftTokens } : undefined;
-  if (tree !== undefined && attentionGroups > 1) {
-    throw unsupported("eagleTopk", topk, "attention groups draft chains, with a top-k of 1");
-  }
   // Trees keep their shape.
   const adaptiveDrafts = speculation.adaptive && tree === undefined;
   return { speculation, maxDrafts: draftTokens - 1, draftSteps, tree, adaptiveDrafts };

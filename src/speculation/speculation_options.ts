@@ -4,7 +4,7 @@
  * @module
  */
 
-import { InvalidRequestError, UnsupportedError } from "../errors.ts";
+import { InvalidRequestError } from "../errors.ts";
 import { type AskedBackends, requireBackends } from "./attention_rules.ts";
 import { type DraftNumberOptions, type NumberFacts, resolveNumbers } from "./draft_numbers.ts";
 import {
@@ -54,10 +54,7 @@ export interface SpeculationOptions extends DraftNumberOptions, DraftSourceOptio
 }
 
 /** What the options are checked against. */
-export interface TargetFacts extends SourceFacts, NumberFacts {
-  /** Whether groups of ranks take different requests in one step. */
-  readonly dpAttention?: boolean;
-}
+export type TargetFacts = SourceFacts & NumberFacts;
 
 export interface Speculation {
   readonly algorithm: DraftKind;
@@ -103,7 +100,6 @@ export function resolveSpeculation(
   }
   const given = oneOf("speculation.algorithm", options.algorithm, SPECULATIVE_ALGORITHMS)!;
   requireBackends(target);
-  requireRanks(given, target);
   const source = resolveSource(given, options, target);
   const numbers = resolveNumbers(given, options, target);
   const isExact = thresholds.single === 1 && thresholds.acc === 1;
@@ -139,15 +135,6 @@ function requireNoneWithoutAlgorithm(
   if (name === undefined) return;
   const field = `speculation.${name}`;
   throw new InvalidRequestError(`Cannot use ${field}: no speculation.algorithm is given`, field);
-}
-
-function requireRanks(algorithm: SpeculativeAlgorithm, { dpAttention = false }: TargetFacts): void {
-  if (!dpAttention || algorithm !== "STANDALONE") return;
-  throw new UnsupportedError(
-    `speculation.algorithm ${algorithm}`,
-    "it does not go with data-parallel attention",
-    { field: "speculation.algorithm" },
-  );
 }
 
 function resolveThresholds(options: SpeculationOptions): AcceptThresholds {

@@ -275,16 +275,6 @@ test.each([
     "experts.recorderMode",
     "attention groups record stat alone",
   ],
-  [
-    { speculation: { algorithm: "STANDALONE" } },
-    "speculation.algorithm",
-    "it does not go with data-parallel attention",
-  ],
-  [
-    { speculation: { algorithm: "EAGLE", numSteps: 2, eagleTopk: 2, numDraftTokens: 4 } },
-    "speculation.eagleTopk",
-    "attention groups draft chains",
-  ],
 ] as const)("%j is refused", async (options, field, why) => {
   const refused = await openGroups(options as Partial<GroupedOptions>).catch((error) => error);
   expect([InvalidRequestError, UnsupportedError]).toContain(refused.constructor);

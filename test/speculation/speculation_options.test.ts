@@ -219,14 +219,6 @@ describe("attention backends", () => {
   });
 });
 
-test("data-parallel attention: no STANDALONE, and all others", () => {
-  const target = { ...LLAMA, dpAttention: true };
-  const options = { ...DRAFT, algorithm: "STANDALONE" };
-  expect(refusal(options, target)).toBeInstanceOf(UnsupportedError);
-  expect(resolve(EAGLE, target)!.algorithm).toBe("EAGLE");
-  expect(resolve({ algorithm: "NGRAM" }, target)!.algorithm).toBe("NGRAM");
-});
-
 describe("what is written wrongly, or where it says nothing, is refused", () => {
   const WINDOW = { ngramMinMatchWindowSize: 3, ngramMaxMatchWindowSize: 2 };
 

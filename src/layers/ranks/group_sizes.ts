@@ -90,10 +90,18 @@ export function enteringGroups(groups: readonly GroupSizes[]): readonly GroupSiz
   return groups.map((group) => (group.enters ? group : { ...group, ...NO_ROWS }));
 }
 
-/** What groups have of the part that makes the n-th draft of each sequence, from 0. */
-export function draftingGroups(groups: readonly GroupSizes[], n: number): readonly GroupSizes[] {
+/**
+ * What groups have of the part that makes the n-th draft of each sequence, from 0.
+ *
+ * @param beams Rows of a sequence, each of which follows a path of drafts.
+ */
+export function draftingGroups(
+  groups: readonly GroupSizes[],
+  n: number,
+  beams = 1,
+): readonly GroupSizes[] {
   return groups.map((group) => {
-    const rows = group.steps > n ? group.sequences : 0;
+    const rows = group.steps > n ? group.sequences * beams : 0;
     return { ...group, rows, decodeRows: rows, logitRows: rows };
   });
 }

@@ -71,7 +71,7 @@ export function enteringPart(): RepeatedPart<Step> {
 }
 
 /** What makes the first draft of each sequence, behind the rows that have entered. */
-function firstDraft(): RepeatedPart<Step> {
+export function firstDraft(): RepeatedPart<Step> {
   const own: Step = { ...EMPTY_STEP };
   return {
     times: (step) => (mostDrafts(step) > 0 ? 1 : 0),
@@ -107,7 +107,10 @@ export function compileProposal(plan: Plan<Step>, choice: Choice): void {
   });
 }
 
-/** Adds the drafts of a network whose rows have entered: the first comes from the token that is drawn. */
+/**
+ * Adds the drafts of a network whose rows have entered: the first comes from the token that is drawn. It
+ * meets no other rank, and has nothing for drafts of other groups.
+ */
 export function compileChain(plan: Plan<Step>, choice: Choice): void {
   const { launches, tensors } = choice;
   const propose = bindProposal(plan, choice);
@@ -209,18 +212,20 @@ function bindProposal(plan: Plan<Step>, choice: Choice): () => void {
  * A row of each sequence, in the form of generated ones; none in a group that has made its drafts.
  *
  * @param made Drafts in front of the first of them.
+ * @param beams Rows of each sequence instead, where they follow paths.
  */
-function chainSteps(made: number): (step: Step, time: number) => Step {
+export function chainSteps(made: number, beams?: number): (step: Step, time: number) => Step {
   const chainStep: Step = { ...EMPTY_STEP };
+  const forms = beams === undefined ? {} : { decodesOne: false, hasTrees: true };
   return ({ draft, groups }, time) => {
     const n = made + time;
     const isMade = draft!.steps <= n;
-    const sequences = isMade ? 0 : draft!.sequences;
-    const sizes = { rows: sequences, decodeRows: sequences, logitRows: sequences };
-    return Object.assign(chainStep, sizes, {
+    const rows = isMade ? 0 : draft!.sequences * (beams ?? 1);
+    const sizes = { rows, decodeRows: rows, logitRows: rows };
+    return Object.assign(chainStep, sizes, forms, {
       decodeSplits: draft!.splits,
       draft: isMade ? NO_DRAFTS : draft,
-      groups: groups && draftingGroups(groups, n),
+      groups: groups && draftingGroups(groups, n, beams),
     });
   };
 }

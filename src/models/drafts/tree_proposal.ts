@@ -22,11 +22,12 @@ import { topDrafts } from "../../../kernels/speculation/trees/top_drafts.ts";
 import { entryBytes } from "../../cache/kv_cache.ts";
 import { InvalidRequestError } from "../../errors.ts";
 import type { Plan } from "../../gpu/plan.ts";
-import { EMPTY_STEP, type Step } from "../../layers/batch.ts";
+import type { Step } from "../../layers/batch.ts";
+import { mostDrafts } from "../../layers/ranks/group_sizes.ts";
 import type { TreeTensors } from "../../layers/tree_tensors.ts";
 import type { DraftBinding } from "../model_options.ts";
 import { ofEach } from "./draft_network.ts";
-import { type Choice, enteringPart } from "./draft_proposal.ts";
+import { type Choice, chainSteps, enteringPart, firstDraft } from "./draft_proposal.ts";
 
 const WORD_BYTES = 4;
 
@@ -34,7 +35,6 @@ type RecordStep = (step: Step) => void;
 
 /** Whether a step makes drafts, as a number of times. */
 const once = ({ draft }: Step) => ((draft?.steps ?? 0) > 0 ? 1 : 0);
-const furtherSteps = ({ draft }: Step) => Math.max((draft?.steps ?? 0) - 1, 0);
 
 /** Adds the launches of a network whose rows enter with the tokens behind them. */
 export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
@@ -46,7 +46,7 @@ export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensor
   plan.within(enteringPart(), () => {
     plan.group("draft layer");
     const compileHidden = launches.compileRows("step");
-    plan.within({ times: once }, () => {
+    plan.within(firstDraft(), () => {
       compileAcceptance(plan, tensors, trees);
       plan.group("draft");
       compileHidden(drafts.lastRows, { readBy: "head" });
@@ -57,7 +57,8 @@ export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensor
       // Before rows of beams take the place of the rows that they follow.
       compileHidden(trees.parentRows, { countOf: beamsOf, readBy: "rows behind" });
     });
-    plan.within({ times: furtherSteps, stepOf: treeSteps(topk) }, () => {
+    const times = (step: Step) => Math.max(mostDrafts(step) - 1, 0);
+    plan.within({ times, stepOf: chainSteps(1, topk) }, () => {
       plan.group("draft chain");
       const compileBeams = launches.compileRows("chain");
       compileBeams(drafts.places, { countOf: beamsOf, readBy: "head" });
@@ -71,7 +72,8 @@ export function compileTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensor
 
 /**
  * Adds the trees of a network whose rows have entered with their own tokens: it runs for the token that
- * is drawn behind each path before there are candidates, and takes nothing from row to row.
+ * is drawn behind each path before there are candidates, and takes nothing from row to row. It meets no
+ * other rank, and has nothing for drafts of other groups.
  */
 export function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTensors): void {
   const { launches, tensors } = choice;
@@ -88,9 +90,10 @@ export function compileOwnTrees(plan: Plan<Step>, choice: Choice, trees: TreeTen
     plan.group("draft");
     plan.add(bindStart(plan, choice, trees));
   });
-  plan.within({ times: once, stepOf: treeSteps(1) }, () => compileRows(ofEach));
+  plan.within({ times: once, stepOf: chainSteps(0, 1) }, () => compileRows(ofEach));
   const beamsOf = ({ draft }: Step) => draft!.sequences * topk;
-  plan.within({ times: furtherSteps, stepOf: treeSteps(topk) }, () => compileRows(beamsOf));
+  const times = ({ draft }: Step) => Math.max((draft?.steps ?? 0) - 1, 0);
+  plan.within({ times, stepOf: chainSteps(1, topk) }, () => compileRows(beamsOf));
   compileChoice(plan, tensors, trees);
 }
 
@@ -162,7 +165,7 @@ function bindMoves(
 
 type CountRows = (step: Step) => number;
 
-/** @returns What adds the logits of so many hidden rows. */
+/** @returns What adds the logits of so many hidden rows, all of a group's in its part of the step. */
 function bindLogits(
   plan: Plan<Step>,
   { launches, tensors: { drafts } }: Choice,
@@ -172,10 +175,12 @@ function bindLogits(
   const { hidden: x, logits, logitsStride: stride } = drafts;
   const output = head.into(recorder.device, { x, xStride, logits, stride });
   const { out, outStride } = output;
+  const rows = { x: output.x, xStride: output.xStride };
   return (countOf) => {
+    output.bring(plan);
     // Bound anew, as one submit may have it for other numbers of rows.
-    const multiply = head.linear.bind(recorder, { x, xStride, out, outStride, phase: "decode" });
-    plan.add((step) => multiply(countOf(step)));
+    const multiply = head.linear.bind(recorder, { ...rows, out, outStride, phase: "decode" });
+    plan.add((step) => multiply(output.rowsOf(step, countOf(step))));
     output.gather(plan, countOf);
   };
 }
@@ -238,16 +243,5 @@ function bindChoice(
   return ({ draft }) => {
     const { sequences, steps, nodes, firstId } = draft!;
     choose(sequences, { candidates: poolStart(steps, topk), nodes, firstId });
-  };
-}
-
-/** So many rows of each sequence, in the form of generated ones that follow paths. */
-function treeSteps(count: number): (step: Step) => Step {
-  const treeStep: Step = { ...EMPTY_STEP };
-  return ({ draft }) => {
-    const rows = draft!.sequences * count;
-    const sizes = { rows, decodeRows: rows, logitRows: rows };
-    const forms = { decodeSplits: draft!.splits, decodesOne: false, hasTrees: true };
-    return Object.assign(treeStep, { ...sizes, ...forms, draft });
   };
 }

@@ -4,8 +4,15 @@
  * @module
  */
 import { expect } from "vitest";
-import { isCached, isDraftedByModule, isMixed, together } from "./proofs.ts";
-import type { Variant } from "./variant.ts";
+import {
+  isCached,
+  isDraftedByModule,
+  isDraftedByTrees,
+  isMixed,
+  isSaved,
+  together,
+} from "./proofs.ts";
+import { HOST, TIGHT, type Variant } from "./variant.ts";
 
 /** Requests of all kinds, shared out among groups that share the ranks. */
 const inGroups = (
@@ -59,5 +66,56 @@ export const LONG_GROUP_VARIANTS: readonly Variant[] = [
     groups: 2,
     options: { tensorParallelSize: 2 },
     proof: isDraftedByModule,
+  },
+  {
+    name: "2 groups, trees of the module",
+    requests: 12,
+    drafts: "trees",
+    groups: 2,
+    options: { tensorParallelSize: 2, mixedChunks: true, chunkedPrefillSize: 32 },
+    proof: (one) => {
+      expect(one.answeredBy.size).toBe(2);
+      isMixed(one);
+      isDraftedByTrees(one);
+    },
+  },
+  {
+    name: "one by one in 2 groups of 4 ranks, large trees of the module",
+    alone: true,
+    drafts: "large trees",
+    groups: 2,
+    options: { tensorParallelSize: 4 },
+    proof: isDraftedByTrees,
+  },
+  {
+    name: "2 groups, trees of a head",
+    drafts: "EAGLE trees",
+    groups: 2,
+    options: { tensorParallelSize: 2 },
+    proof: isDraftedByTrees,
+  },
+  {
+    name: "2 groups, 4 ranks, drafts of another model",
+    requests: 12,
+    drafts: "model",
+    groups: 2,
+    options: { tensorParallelSize: 4, mixedChunks: true, chunkedPrefillSize: 32 },
+    proof: (one) => {
+      expect(one.answeredBy.size).toBe(2);
+      isMixed(one);
+      isDraftedByModule(one);
+    },
+  },
+  {
+    name: "2 groups, trees of another model's drafts, asked twice, kept in host memory",
+    requests: 12,
+    twice: true,
+    drafts: "model trees",
+    groups: 2,
+    options: { ...TIGHT, ...HOST, tensorParallelSize: 2 },
+    proof: (one) => {
+      isSaved(one);
+      isDraftedByTrees(one);
+    },
   },
 ];
