@@ -138,6 +138,8 @@ export interface GroupSizes {
   readonly rows: number;
   /** Of them those of generated tokens, which come first. */
   readonly decodeRows: number;
+  /** Of them those of the first micro-batch: all where its batch is not cut. */
+  readonly firstRows: number;
   readonly logitRows: number;
   /** Whether its rows enter a draft module's cache. */
   readonly enters: boolean;

@@ -22,6 +22,7 @@ import {
   type MicroBatchSteps,
   type Step,
 } from "./batch.ts";
+import { microBatchGroups } from "./ranks/group_sizes.ts";
 import { ROW_WORDS, type StepTensors, type StepTensorsOptions } from "./step_tensors.ts";
 
 /** What the layers of the two read: the step's tensors, with their own in some places. */
@@ -81,8 +82,8 @@ export function cutOf(
 /** The two of a step, as they are written for it. */
 export class MicroBatches {
   readonly tensors: MicroBatchTensors;
-  /** Steps that were cut, since it was made. */
-  cutSteps = 0;
+  /** Steps that were cut, since it was made: of each attention group. */
+  readonly #cutSteps: number[] = [];
   readonly #device: GPUDevice;
   readonly #most: number;
   readonly #capacity: number;
@@ -101,6 +102,11 @@ export class MicroBatches {
     this.#parts = [new Part(options), new Part(options)];
     const [first, second] = this.#parts;
     this.#steps = [first.step, second.step];
+  }
+
+  /** Steps of an attention group that were cut. */
+  cutStepsOf(group: number): number {
+    return this.#cutSteps[group] ?? 0;
   }
 
   /**
@@ -129,7 +135,6 @@ export class MicroBatches {
       this.#send(0);
       return;
     }
-    this.cutSteps += 1;
     const end = sequences[cut]!.queryStart;
     const before = sequences.slice(0, cut);
     first.fill(before, step, { from: 0, end, padding: { first: end, rows: 0 }, timed });
@@ -140,6 +145,28 @@ export class MicroBatches {
     second.fill(behind, step, { from: end, end: step.rows, padding, timed });
     this.#send(0);
     this.#send(1);
+  }
+
+  /**
+   * Has both parts know what attention groups have of them, once these have met: where one group's batch
+   * is cut, a step of all has two parts, and one that is not has all its rows in the first.
+   */
+  meet(step: Step): void {
+    const { groups } = step;
+    const cut = groups?.map(({ rows, firstRows }) => firstRows < rows);
+    const isCut = cut ?? [step.microBatches !== undefined];
+    for (const [group, own] of isCut.entries()) {
+      this.#cutSteps[group] = this.cutStepsOf(group) + Number(own);
+    }
+    if (groups === undefined || !isCut.includes(true)) return;
+    const [first, second] = this.#steps;
+    if (step.microBatches === undefined) {
+      const place = { first: step.rows, all: step.rows, arrays: undefined };
+      Object.assign(second, EMPTY_STEP, { place });
+      step.microBatches = this.#steps;
+    }
+    first.groups = microBatchGroups(groups, 0);
+    second.groups = microBatchGroups(groups, 1);
   }
 
   #send(which: 0 | 1): void {
@@ -184,7 +211,7 @@ export function copySecond(
   { whole, second, rowBytes }: SecondRows,
   way: "taken" | "returned",
 ): void {
-  if (microBatches === undefined) return;
+  if (microBatches === undefined || microBatches[1].rows === 0) return;
   const { rows, place } = microBatches[1];
   const part = behind(whole, place!.first * rowBytes);
   const [from, to] = way === "taken" ? [part, second] : [second, part];
@@ -214,7 +241,6 @@ class Part {
     this.prefill = new PrefillPasses(options);
     this.groups = new Uint32Array(options.maxRows * GROUP_WORDS);
     this.#sharesReads = options.sharesReads;
-    this.step.passes = this.prefill.passes;
   }
 
   /**
@@ -235,6 +261,7 @@ class Part {
     const { step } = this;
     const { from: first, end, padding, timed } = at;
     this.prefill.fill(sequences);
+    step.passes = this.prefill.passes;
     step.rows = end - first;
     step.decodeRows = Math.min(Math.max(whole.decodeRows - first, 0), step.rows);
     step.decodeSplits = whole.decodeSplits;

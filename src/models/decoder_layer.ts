@@ -117,14 +117,28 @@ export function bindBlocks(
   const { shape, forms, rows, attention, tensors } = bound;
   const { device } = plan.recorder;
   const attend = attention.bind(tensors, rows);
-  const groups = openGroups(options, { shape, forms, rows, device });
-  const blockRows = options.maxRows * (options.communicator.attention?.groups ?? 1);
-  const blocks = { ...options, maxRows: blockRows };
-  const dense = denseBinding(blocks, bound.layers, rows);
+  const dense = denseBinding(ofAllGroups(options), bound.layers, rows);
+  return { ...bindShared(options, { shape, forms, rows, device }), attend, dense };
+}
+
+/** Allocates what belongs to the rows of one micro-batch alone, behind attention. */
+export function bindShared(
+  options: ModelOptions,
+  bound: Pick<LayerBlocks, "shape" | "forms" | "rows"> & { readonly device: GPUDevice },
+): Pick<LayerBlocks, "shape" | "forms" | "rows" | "moe" | "groups"> {
+  const { device, ...given } = bound;
+  const { shape, rows } = given;
+  const groups = openGroups(options, bound);
   const { experts } = shape;
   const { hidden } = groups?.rows ?? rows;
-  const moe = experts && moeBinding(blocks, experts, { rows, hidden, device });
-  return { shape, forms, rows, attend, dense, moe, groups };
+  const moe = experts && moeBinding(ofAllGroups(options), experts, { rows, hidden, device });
+  return { ...given, moe, groups };
+}
+
+/** With as many rows as those of all attention groups together. */
+function ofAllGroups(options: ModelOptions): ModelOptions {
+  const { attention } = options.communicator;
+  return { ...options, maxRows: options.maxRows * (attention?.groups ?? 1) };
 }
 
 /** Where rows of all attention groups meet; undefined where there is one group. */
@@ -327,7 +341,7 @@ function compileExperts(
   return { addend: undefined, isAdded };
 }
 
-export function moeBinding(
+function moeBinding(
   options: ModelOptions,
   shape: MoeShape,
   {

@@ -28,7 +28,7 @@ export class ExchangeTurns {
     this.#waiting = Array<undefined>(count).fill(undefined);
   }
 
-  /** The end of the group that one of them has. */
+  /** The end of the group that one of them has; of its attention group too, in the same turns. */
   end(which: number, communicator: Communicator): Communicator {
     const { rank, size, spoil, allocate, release, attention } = communicator;
     return {
@@ -36,7 +36,10 @@ export class ExchangeTurns {
       size,
       allocate,
       release,
-      attention,
+      attention: attention && {
+        ...attention,
+        communicator: this.end(which, attention.communicator),
+      },
       allGather: (part, into, exchange) =>
         this.#take(which, () => communicator.allGather(part, into, exchange)),
       allToAll: (part, into, exchange) =>

@@ -134,6 +134,7 @@ function want() {
 }
 
 const DRAFTS = { algorithm: "EAGLE", numSteps: 3, eagleTopk: 1, numDraftTokens: 4 } as const;
+const TREES = { ...DRAFTS, eagleTopk: 2, numDraftTokens: 6 } as const;
 const CROWDED = { maxTotalTokens: 144, contextLength: 128, scheduleConservativeness: 0 };
 const MOVING = { redundant: 4, rebalance: { everySteps: 3, minBalancedness: 1 } } as const;
 
@@ -156,7 +157,16 @@ const CASES: readonly (readonly [string, Layout, Partial<GroupedOptions>])[] = [
       ...{ headByGroup: true, experts: MOVING },
     },
   ],
-  ["four groups", { ranks: 4, groups: 4 }, { speculation: DRAFTS, wholeDenseLayers: true }],
+  [
+    "four groups, trees of drafts",
+    { ranks: 4, groups: 4 },
+    { speculation: TREES, wholeDenseLayers: true },
+  ],
+  [
+    "two groups, drafts of another model",
+    { ranks: 2, groups: 2 },
+    { speculation: { ...DRAFTS, algorithm: "STANDALONE" }, draftModel: open() },
+  ],
 ];
 
 describe.skipIf(smallestCaseOnly)("groups that are led", () => {
@@ -168,7 +178,8 @@ describe.skipIf(smallestCaseOnly)("groups that are led", () => {
     expect(await answers(engine)).toEqual(await want());
     const { logicalCount } = await engine.recordExperts!("dump");
     expect(logicalCount.flat().some((count) => count > 0)).toBe(true);
-    const { retractions, replicas } = engine.status();
+    const { retractions, replicas, speculation } = engine.status();
+    expect(speculation!.proposedDrafts).toBeGreaterThan(0);
     expect(retractions > 0).toBe(name.includes("retracted"));
     expect(replicas).toHaveLength(layout.groups);
     const moved = events.some((event) => event.kind === "finished" && event.moved > 0);

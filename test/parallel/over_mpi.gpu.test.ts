@@ -241,6 +241,24 @@ const GROUP_VARIANTS: readonly Variant[] = [
     proof: isRetracted,
     mostGroups: 2,
   },
+  {
+    name: "trees of drafts, retracted, computed again",
+    options: { ...TREES, ...GROUP_CROWDED },
+    proof: isDrafted,
+  },
+  {
+    name: "two batches overlap, drafts of another model",
+    options: {
+      ...{ twoBatchOverlap: true, maxRunningRequests: 8 },
+      speculation: { ...DRAFTS.speculation, algorithm: "STANDALONE" },
+    },
+    draftModel: EMBEDDED_MODEL,
+    proof: (one) => {
+      isDrafted(one);
+      expect(one.overlappedSteps).toBeGreaterThan(0);
+    },
+    mostGroups: 2,
+  },
 ];
 /** `way`: its number among the ways that ranks find each other on. */
 const GROUP_LAYOUTS = [

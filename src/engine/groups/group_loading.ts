@@ -108,6 +108,9 @@ function conducted(conductor: Conductor, ranks: RankRunner, group: number): Step
     rankTimes: ranks.rankTimes,
     recorder: ranks.recorder,
     maxScoredRows: ranks.maxScoredRows,
+    get overlappedSteps() {
+      return ranks.overlappedSteps;
+    },
     moveExperts: (layer, after) => conductor.moveExperts(layer, after),
     submit: (batch, sampling, options) => conductor.submit(group, batch, sampling, options),
   };

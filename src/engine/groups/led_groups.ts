@@ -142,10 +142,14 @@ class LedGroups implements ConductedRanks {
   /** A profile is one of all ranks, which the first group's engine takes. */
   #runnerOf(group: number, conductor: Conductor): StepRunner {
     const { loaded, communicator, group: led } = this.#model;
+    const { runner } = loaded;
     return {
       ...(group === 0 && { rankTimes: new LedTimes(communicator, led) }),
-      recorder: loaded.runner.recorder,
-      maxScoredRows: loaded.runner.maxScoredRows,
+      recorder: runner.recorder,
+      maxScoredRows: runner.maxScoredRows,
+      get overlappedSteps() {
+        return runner.overlappedStepsOf(group);
+      },
       moveExperts: (layer, after) => conductor.moveExperts(layer, after),
       submit: (batch, sampling, options) => conductor.submit(group, batch, sampling, options),
     };

@@ -181,17 +181,14 @@ function modelOptionsOf(
   };
 }
 
-/** @throws {UnsupportedError} where ranks have nothing to wait for, or wait for those of other groups. */
+/** @throws {UnsupportedError} where ranks have nothing to wait for. */
 function overlapsBatches({
   twoBatchOverlap = false,
   communicator = ONE_RANK,
 }: LoadOptions): boolean {
   if (!twoBatchOverlap) return false;
-  const field = "twoBatchOverlap";
-  if (communicator.attention !== undefined) {
-    throw new UnsupportedError(field, "attention groups have batches of their own", { field });
-  }
   if (communicator.size > 1) return true;
+  const field = "twoBatchOverlap";
   throw new UnsupportedError(field, "one rank exchanges nothing that it could wait for", { field });
 }
 

@@ -167,7 +167,12 @@ export class ModelRunner implements StepRunner {
   }
 
   get overlappedSteps(): number | undefined {
-    return this.#microBatches?.cutSteps;
+    return this.overlappedStepsOf(this.#communicator.attention?.group ?? 0);
+  }
+
+  /** Of an attention group, whose steps all ranks know. */
+  overlappedStepsOf(group: number): number | undefined {
+    return this.#microBatches?.cutStepsOf(group);
   }
 
   /** Computes one step: `submit`, and the wait for its ids. */
@@ -203,11 +208,7 @@ export class ModelRunner implements StepRunner {
       const seesAll = keepsLogits || options.onTap !== undefined;
       const isTapped = options.onTap !== undefined;
       const recording = this.#prepare(batch, rows, { request, seesAll, isTapped });
-      this.#step.groups = await this.#sizes?.meet(this.#step);
-      const { groups } = this.#step;
-      // Every rank chooses the experts of the rows of all groups.
-      const choosing = groups === undefined ? batch.sources.length : sumOfGroups(groups, "rows");
-      this.#experts?.begin(onExperts && choosing, this.#step.microBatches?.[1].place?.first);
+      await this.#meet(this.#step, onExperts && batch.sources.length);
       await this.plan.run(this.#step, options.onTap === undefined ? { recording } : options);
     } catch (error) {
       throw this.#leaveStep(error);
@@ -248,8 +249,8 @@ export class ModelRunner implements StepRunner {
     this.#isIdle = true;
     try {
       this.#sampler.prepare({ sampled: [], scored: [] });
-      step.groups = await this.#sizes?.meet(step);
-      this.#experts?.begin(onExperts && sumOfGroups(step.groups ?? [], "rows"));
+      this.#microBatches?.write(NO_ROWS, step, { padding: 0, isCut: false, timed: undefined });
+      await this.#meet(step, onExperts && 0);
       await this.plan.run(step);
       return { counted: this.#experts?.take()?.then(onExperts) };
     } catch (error) {
@@ -257,6 +258,25 @@ export class ModelRunner implements StepRunner {
     } finally {
       this.#isIdle = false;
     }
+  }
+
+  /**
+   * Has the step know what other groups bring to it, and experts count as many rows.
+   *
+   * @param counted Rows of its own, without padding; undefined where it is not counted.
+   */
+  async #meet(step: Step, counted: number | undefined): Promise<void> {
+    const groups = await this.#sizes?.meet(step);
+    step.groups = groups;
+    this.#microBatches?.meet(step);
+    const cut = step.microBatches?.[1].place?.first;
+    // Every rank chooses the experts of the rows of all groups.
+    const all = (name: "rows" | "firstRows", own: number) =>
+      groups === undefined ? own : sumOfGroups(groups, name);
+    this.#experts?.begin(
+      counted === undefined ? undefined : all("rows", counted),
+      cut === undefined ? undefined : all("firstRows", cut),
+    );
   }
 
   #leaveStep(error: unknown): unknown {
@@ -367,6 +387,9 @@ export class ModelRunner implements StepRunner {
     this.recorder.destroy();
   }
 }
+
+const NO_IDS = new Uint32Array();
+const NO_ROWS: Batch = { sequences: [], sources: NO_IDS, logitRows: NO_IDS };
 
 /** The same rows, none of them a prompt's. */
 function asGenerated(batch: Batch): Batch {

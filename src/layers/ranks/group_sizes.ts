@@ -18,8 +18,9 @@ export function groupedRanks(communicator: Communicator): GroupedRanks | undefin
   return communicator.attention === undefined ? undefined : (communicator as GroupedRanks);
 }
 
+type Told = readonly [number, number, number, number, number, number, number];
 /** Words of what a rank tells. */
-const WORDS = 6;
+const WORDS = 7;
 
 /** Has every rank know what each group brings to a step. */
 export class SizesExchange {
@@ -38,22 +39,22 @@ export class SizesExchange {
    * @param step Of this rank's group.
    * @throws {GroupError} when a rank has left.
    */
-  async meet({ rows, decodeRows, logitRows, draft }: Step): Promise<readonly GroupSizes[]> {
+  async meet(step: Step): Promise<readonly GroupSizes[]> {
+    const { rows, decodeRows, logitRows, draft, microBatches } = step;
     const { size, attention } = this.#ranks;
     const { sequences = 0, steps = 0 } = draft ?? {};
     const enters = Number(draft !== undefined);
-    this.#own.set([rows, decodeRows, logitRows, enters, sequences, steps]);
+    const firstRows = microBatches?.[0].rows ?? rows;
+    this.#own.set([rows, decodeRows, firstRows, logitRows, enters, sequences, steps]);
     const exchange = { name: "sizes of groups", counts: this.#counts };
     const own = new Uint8Array(this.#own.buffer);
     await this.#ranks.allGather(own, new Uint8Array(this.#all.buffer), exchange);
     const ranksOfGroup = size / attention.groups;
     return Array.from({ length: attention.groups }, (_, group) => {
       const at = group * ranksOfGroup * WORDS;
-      const [rows, decodeRows, logitRows, enters, sequences, steps] = this.#all.subarray(
-        at,
-        at + WORDS,
-      ) as unknown as readonly [number, number, number, number, number, number];
-      return { rows, decodeRows, logitRows, enters: enters === 1, sequences, steps };
+      const words: readonly number[] = Array.from(this.#all.subarray(at, at + WORDS));
+      const [rows, decodeRows, firstRows, logitRows, enters, sequences, steps] = words as Told;
+      return { rows, decodeRows, firstRows, logitRows, enters: enters === 1, sequences, steps };
     });
   }
 }
@@ -61,7 +62,7 @@ export class SizesExchange {
 /** What all groups have together. */
 export function sumOfGroups(
   groups: readonly GroupSizes[],
-  name: "rows" | "decodeRows" | "logitRows",
+  name: "rows" | "decodeRows" | "firstRows" | "logitRows",
 ): number {
   return groups.reduce((sum, group) => sum + group[name], 0);
 }
@@ -88,6 +89,20 @@ const NO_ROWS = { rows: 0, decodeRows: 0, logitRows: 0 };
 /** What groups have of the part in which rows enter a draft module's cache. */
 export function enteringGroups(groups: readonly GroupSizes[]): readonly GroupSizes[] {
   return groups.map((group) => (group.enters ? group : { ...group, ...NO_ROWS }));
+}
+
+/** What groups have of one of two micro-batches. */
+export function microBatchGroups(
+  groups: readonly GroupSizes[],
+  which: 0 | 1,
+): readonly GroupSizes[] {
+  return groups.map((group) => {
+    const { firstRows } = group;
+    const firstDecoded = Math.min(group.decodeRows, firstRows);
+    return which === 0
+      ? { ...group, rows: firstRows, decodeRows: firstDecoded }
+      : { ...group, rows: group.rows - firstRows, decodeRows: group.decodeRows - firstDecoded };
+  });
 }
 
 /**

@@ -14,13 +14,14 @@ import {
   secondRows,
 } from "../../layers/micro_batches.ts";
 import { RankSums } from "../../layers/ranks/rank_sums.ts";
+import { attentionRanks } from "../../parallel/communicator.ts";
 import type { ExchangeTurns } from "../../parallel/exchange_turns.ts";
 import {
+  bindShared,
   compileEmbedding,
   compileLayers,
   type DecoderStack,
   type LayerBlocks,
-  moeBinding,
   type StackPlace,
 } from "../decoder_layer.ts";
 import { allocateRows, compileNorm, type DecoderRows, type Pending } from "../decoder_rows.ts";
@@ -116,17 +117,14 @@ function secondBlocks(
   const communicator = turns.end(1, given.communicator);
   const options = { ...given, maxRows, communicator };
   const { hiddenStride: stride, rounding } = firstRows;
-  const sums = new RankSums({ device, memory, communicator, maxRows, stride });
+  const meeting = { device, memory, communicator: attentionRanks(communicator), maxRows, stride };
+  const sums = meeting.communicator.size === 1 ? undefined : new RankSums(meeting);
   const rows = { ...allocateRows(memory, shape, { maxRows, stride, rounding, forms }), sums };
-  const { experts } = shape;
-  const moe = experts && moeBinding(options, experts, { rows, hidden: rows.hidden, device });
+  const { moe, ...shared } = bindShared(options, { shape, forms, rows, device });
   return {
-    shape,
-    forms,
-    rows,
+    ...shared,
     attend: (own, layer, residual, inputs) => attend(own, layer, residual, inputs, rows),
     dense: { ...dense, ...rows },
     moe: moe && { ...moe, microBatch: 1 },
-    groups: undefined,
   };
 }

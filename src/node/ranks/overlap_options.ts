@@ -20,23 +20,14 @@ export const OVERLAP_OPTIONS = {
 
 interface OverlapOptions extends OptionValues<typeof OVERLAP_OPTIONS> {
   readonly tpSize: number;
-  readonly dpSize?: number;
-  readonly enableDpAttention?: boolean;
 }
 
 /** @throws {OptionError} naming what there is nothing to overlap with. */
-export function requireOverlap(options: OverlapOptions): void {
-  const { twoBatchOverlap, tpSize, dpSize = 1, enableDpAttention = false } = options;
-  if (!twoBatchOverlap) return;
+export function requireOverlap({ twoBatchOverlap, tpSize }: OverlapOptions): void {
+  if (!twoBatchOverlap || tpSize > 1) return;
   const [flag] = OVERLAP_OPTIONS.twoBatchOverlap.flags;
-  if (tpSize === 1) {
-    throw new OptionError(
-      `Cannot use option ${flag}: ${DEVICE_OPTIONS.tpSize.flags[0]} is 1, and one rank exchanges nothing`,
-    );
-  }
-  if (!enableDpAttention || dpSize === 1) return;
   throw new OptionError(
-    `Cannot use option ${flag} together with --enable-dp-attention: each attention group has a batch of its own`,
+    `Cannot use option ${flag}: ${DEVICE_OPTIONS.tpSize.flags[0]} is 1, and one rank exchanges nothing`,
   );
 }
 

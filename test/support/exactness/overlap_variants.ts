@@ -29,6 +29,14 @@ const isCutAnd = (proof: (one: Outcome) => void) => (one: Outcome) => {
   proof(one);
 };
 
+/** Batches of several groups were, and there were steps in which one group's was and another's was not. */
+const isCutInGroupsAnd = (proof: (one: Outcome) => void) => (one: Outcome) => {
+  expect(one.answeredBy.size).toBe(2);
+  expect(one.cut.some(([first, second]) => first! * second! > 0)).toBe(true);
+  expect(one.cut.some(([, second]) => second === 0)).toBe(true);
+  proof(one);
+};
+
 export const OVERLAP_VARIANTS: readonly Variant[] = [
   {
     name: "32 at once, two batches overlap",
@@ -93,6 +101,35 @@ export const LONG_OVERLAP_VARIANTS: readonly Variant[] = [
     drafts: "trees",
     options: BASE,
     proof: isCutAnd(isDraftedByTrees),
+  },
+  {
+    name: "two batches overlap in 2 groups",
+    requests: 32,
+    twice: true,
+    groups: 2,
+    options: BASE,
+    proof: isCutInGroupsAnd(isCached),
+  },
+  {
+    name: "two batches overlap in 2 groups of 4 ranks, chunks, copies of experts, rows added up by one",
+    requests: 16,
+    groups: 2,
+    options: {
+      ...{ ...BASE, tensorParallelSize: 4, mixedChunks: true, chunkedPrefillSize: 32 },
+      experts: { redundant: 4, dispatch: "dynamic", allToAll: "normal" },
+    },
+    proof: isCutInGroupsAnd(isMixed),
+  },
+  {
+    name: "two batches overlap in 2 groups, trees of the module, retracted to host memory",
+    requests: 12,
+    drafts: "trees",
+    groups: 2,
+    options: { ...BASE, ...TIGHT, ...HOST, headByGroup: true },
+    proof: isCutInGroupsAnd((one) => {
+      isSaved(one);
+      isDraftedByTrees(one);
+    }),
   },
   {
     name: "two batches overlap, drafts of a head that reads layers",
