@@ -107,7 +107,7 @@ function requests(): readonly GenerationRequest[] {
     },
     {
       tokens: tokens(5, 33),
-      sampling: { ...PLAIN, temperature: 0.8, seed: 8, frequencyPenalty: 0.6, logitBias: { 9: 2 } },
+      sampling: { ...PLAIN, temperature: 0.8, seed: 8, frequencyPenalty: 0.6, logitBias: { 9: 99 } },
       logprobs: { topCount: 2 },
     },
   ];

@@ -37,7 +37,10 @@ export const GROUP_VARIANTS: readonly Variant[] = [inGroups(2, 2)];
 
 /** Those that `npm run test:drivers` has. */
 export const LONG_GROUP_VARIANTS: readonly Variant[] = [
-  inGroups(4, 4, { name: ", copies of experts", experts: { redundant: 4, dispatch: "dynamic" } }),
+  inGroups(4, 4, {
+    name: ", copies of experts, prompts' rows added up by one",
+    experts: { redundant: 4, dispatch: "dynamic", allToAll: "auto" },
+  }),
   inGroups(2, 2, { name: ", rows added up by one", experts: { allToAll: "normal" } }),
   inGroups(2, 4, { name: ", each with a head", headByGroup: true }),
   inGroups(2, 2, { name: ", all but experts whole", headByGroup: true, wholeDenseLayers: true }),
