@@ -1,9 +1,10 @@
 /**
  * What steps of a model with experts take, by how two ranks share its layers: experts' rows to all ranks
  * (`--tp-size 2`, where each has whole experts, as with `--ep-size 2`), to one that adds them up
- * (`--moe-a2a-backend deepep`), in two attention groups (`--dp-size 2 --enable-dp-attention`), and each of
- * them that can with two-batch overlap. The embedded model, of whose five layers four have experts; ranks
- * of one process share the adapter, so this says what layouts cost beside each other.
+ * (`--moe-a2a-backend deepep`), in two attention groups (`--dp-size 2 --enable-dp-attention`), which share
+ * the output head or each have one (`--enable-dp-lm-head`), and with two-batch overlap. The embedded model,
+ * of whose five layers four have experts; ranks of one process share the adapter, so this says what layouts
+ * cost beside each other.
  *
  * `WISP_BENCH_ROUNDS` says how often each is run (3); in turns, the least of each.
  */
@@ -38,6 +39,8 @@ const LAYOUTS: readonly (readonly [name: string, options: Partial<EngineOptions>
   ["ep 2, deepep", { ...TWO, ...ADDED }],
   ["ep 2, deepep, overlap", { ...TWO, ...ADDED, ...OVERLAP }],
   ["ep 2, dp 2", { ...TWO, attentionGroups: 2 }],
+  ["ep 2, dp 2, overlap", { ...TWO, ...OVERLAP, attentionGroups: 2 }],
+  ["ep 2, dp 2, a head each", { ...TWO, attentionGroups: 2, headByGroup: true }],
 ];
 
 const engines = new Map<string, GenerationEngine>();

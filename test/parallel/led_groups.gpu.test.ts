@@ -107,7 +107,13 @@ function requests(): readonly GenerationRequest[] {
     },
     {
       tokens: tokens(5, 33),
-      sampling: { ...PLAIN, temperature: 0.8, seed: 8, frequencyPenalty: 0.6, logitBias: { 9: 99 } },
+      sampling: {
+        ...PLAIN,
+        temperature: 0.8,
+        seed: 8,
+        frequencyPenalty: 0.6,
+        logitBias: { 9: 99 },
+      },
       logprobs: { topCount: 2 },
     },
   ];

@@ -86,7 +86,7 @@ const loadGroups: LoadGroups = async (checkpoint, options) => {
   const { models, devices, renew, abort } = await loadParts(checkpoint, options);
   const size = models.length / attentionGroups;
   const groups = Array.from({ length: attentionGroups }, (_, group) =>
-    asOne(models.slice(group * size, (group + 1) * size)),
+    asOne(models.slice(group * size, (group + 1) * size), group * size),
   );
   const runners = groups.map(({ runner }) => runner);
   const ranks = ranksHere({ groups: runners, renew, abort });

@@ -160,9 +160,14 @@ export function mostOnOne(places: readonly number[]): number {
   return counts.reduce((most, count) => Math.max(most, count));
 }
 
-/** Ranks that run the same steps as one model. */
+/**
+ * Ranks that run the same steps as one model.
+ *
+ * @param before Ranks in front of them, of other attention groups.
+ */
 export function asOne(
   ranks: readonly LoadedModel[],
+  before = 0,
 ): Omit<EngineModel, "devices" | "runner"> & { readonly runner: RankRunner } {
   const [first] = ranks;
   const size = ranks.length;
@@ -171,8 +176,8 @@ export function asOne(
   const copiers = all(({ copier }) => copier);
   const codecs = all(({ codec }) => codec);
   const memoryBudget = budgetOfAll(first!.memoryBudget, size);
-  const own = ranks.map(({ memoryBudget: { weightBytes, cacheBytes } }, rank) => {
-    return { rank, weightBytes, cacheBytes };
+  const own = ranks.map(({ memoryBudget: { weightBytes, cacheBytes } }, i) => {
+    return { rank: before + i, weightBytes, cacheBytes };
   });
   return {
     ...first!,

@@ -106,7 +106,9 @@ function addGauges(
   const gauge: AddGauge = (name, help, value) =>
     addGauge(registry, { name, help }, (set) => {
       for (const [i, status] of replicasOf(engine).entries()) {
-        set({ ...labels, dp_rank: `${i}` }, value(status, i));
+        // The first rank of an attention group, which schedules for it.
+        const tp_rank = `${status.ranks?.[0]?.rank ?? 0}`;
+        set({ ...labels, tp_rank, dp_rank: `${i}` }, value(status, i));
       }
     });
   const dp_rank = replicasOf(engine).length > 1 ? ALL : labels.dp_rank;

@@ -90,6 +90,32 @@ export function requireUsableGroups(options: GroupedOptions): void {
   }
 }
 
+/** What a start says of groups: what each of them has of its own, and what all ranks share. */
+export function describeGroups({
+  dpSize,
+  tpSize,
+  enableDpLmHead = false,
+  moeDenseTpSize,
+}: Pick<GroupedOptions, "dpSize" | "tpSize"> & {
+  readonly enableDpLmHead?: boolean;
+  readonly moeDenseTpSize?: number | undefined;
+}): string {
+  const isWhole = moeDenseTpSize === 1;
+  const own = ["caches", "weights of attention", ...(enableDpLmHead ? ["output heads"] : [])];
+  const shared = [
+    "experts",
+    ...(isWhole ? [] : ["dense layers"]),
+    ...(enableDpLmHead ? [] : ["the output head"]),
+  ];
+  return (
+    `Attention groups: ${dpSize}, each of ${tpSize / dpSize} of ${tpSize} ranks, attend to different ` +
+    `requests with ${listed(own)} of their own and share ${listed(shared)}` +
+    (isWhole ? ", while each rank has all dense layers" : "")
+  );
+}
+
+const listed = (names: readonly string[]) => new Intl.ListFormat("en-GB").format(names);
+
 /** Lines for options that are given and change nothing, as there is one group. */
 export function idleGroupsOptions(
   options: Pick<GroupedOptions, "enableDpAttention" | "enableDpLmHead" | "dpSize">,

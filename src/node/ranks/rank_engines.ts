@@ -24,7 +24,7 @@ import {
   type StartOptions,
 } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
-import { attentionGroupsOf } from "./attention_group_options.ts";
+import { attentionGroupsOf, describeGroups } from "./attention_group_options.ts";
 
 export interface RankLoading {
   readonly link: RankLink;
@@ -97,9 +97,7 @@ export async function loadRankGroups(loading: RankLoading): Promise<FirstRank> {
     return engine;
   };
   const { size } = link.communicator;
-  const about =
-    `Attention groups: ${dpSize}, each of ${size / dpSize} of ${size} ranks, attend to different ` +
-    "requests with caches of their own and share experts and dense layers";
+  const about = describeGroups({ ...options, dpSize, tpSize: size });
   const all = await startReplicas(start, { dpSize, loadBalanceMethod }, about)(options, report);
   const [first] = engines;
   return {

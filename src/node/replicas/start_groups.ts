@@ -7,6 +7,7 @@
 import { requireUsableGroups } from "../../engine/groups/attention_groups.ts";
 import { GroupLoading } from "../../engine/groups/group_loading.ts";
 import type { EngineLaunchOptions } from "../options/options.ts";
+import { describeGroups } from "../ranks/attention_group_options.ts";
 import { asOptionError } from "../serve/map_options.ts";
 import type { ReplaceableDevice } from "../serve/open_model.ts";
 import type { AttentionGroupPart, StartEngine } from "../serve/start_engine.ts";
@@ -16,6 +17,7 @@ import { startReplicas } from "./start_replicas.ts";
 type GroupOptions = ReplicaOptions &
   Pick<EngineLaunchOptions, "tpSize" | "maxRunningRequests" | "chunkedPrefillSize" | "pageSize"> & {
     readonly enableDpLmHead: boolean;
+    readonly moeDenseTpSize?: number | undefined;
   };
 
 /**
@@ -24,11 +26,9 @@ type GroupOptions = ReplicaOptions &
  * @throws {OptionError} naming an option that they do not go with.
  */
 export function startGroups(start: StartEngine, options: GroupOptions): StartEngine {
-  const { tpSize, dpSize, enableDpLmHead: headByGroup } = options;
+  const { dpSize, enableDpLmHead: headByGroup } = options;
   requireGroupSizes(options);
-  const about =
-    `Attention groups: ${dpSize}, each of ${tpSize / dpSize} of ${tpSize} ranks, attend to different ` +
-    "requests with caches of their own and share experts and dense layers";
+  const about = describeGroups(options);
   return async (given, report) => {
     const loading = new GroupLoading(dpSize);
     let opened: Promise<ReplaceableDevice> | undefined;

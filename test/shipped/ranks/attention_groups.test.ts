@@ -21,6 +21,7 @@ beforeAll(async () => {
     ...COMMON,
     ...GROUPS,
     ...["--enable-dp-lm-head", "--moe-dense-tp-size", "1", "--max-running-requests", "6"],
+    "--enable-two-batch-overlap",
     ...["--chunked-prefill-size", "64", "--speculative-algorithm", "EAGLE", "--enable-metrics"],
   ];
   alone = await serveWisp(COMMON);
@@ -66,21 +67,27 @@ test.each(PLACES)(
 
 test.each(PLACES)("the server of %s tells of each group by its number", async (place) => {
   const server = servers.get(place)!;
-  expect(server.output()).toMatch(/^Attention groups: 2, each of 1 of 2 ranks, attend to/m);
+  expect(server.output()).toMatch(
+    /^Attention groups: 2, each of 1 of 2 ranks, attend to different requests with caches, weights of attention and output heads of their own and share experts, while each rank has all dense layers; /m,
+  );
   expect(server.output()).toMatch(/^DP0 Steps: up to 32 prompt tokens/m);
   expect(server.output()).toMatch(/DP1 Prefill batch\./);
   const load = await (await server.get("/get_load")).json();
-  expect(load).toMatchObject({ load: 0, loads: [{ dp_rank: 0 }, { dp_rank: 1 }] });
+  const ofGroups = [0, 1].map((rank) => ({ dp_rank: rank, ranks: [{ tp_rank: rank }] }));
+  expect(load).toMatchObject({ load: 0, loads: ofGroups });
   const info = await (await server.get("/get_server_info")).json();
   expect(info).toMatchObject({
     dp_size: 2,
     enable_dp_attention: true,
     enable_dp_lm_head: true,
     moe_dense_tp_size: 1,
-    internal_states: [{ dp_rank: 0 }, { dp_rank: 1 }],
+    enable_two_batch_overlap: true,
+    internal_states: ofGroups,
   });
   const metrics = await (await server.get("/metrics")).text();
   for (const rank of [0, 1]) {
-    expect(metrics).toMatch(new RegExp(`num_running_reqs\\{.*dp_rank="${rank}".*\\} 0`));
+    const labels = `tp_rank="${rank}",pp_rank="0",dp_rank="${rank}"`;
+    expect(metrics).toMatch(new RegExp(`num_running_reqs\\{.*${labels}.*\\} 0`));
+    expect(metrics).toMatch(new RegExp(`weight_bytes\\{.*${labels}.*\\} [1-9]`));
   }
 });
