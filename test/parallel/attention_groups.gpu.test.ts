@@ -219,6 +219,9 @@ test("pages of a group are those of its own ranks: of one, as of a model without
   expect(layout).toBeDefined();
   await openGroups(storing);
   for (const { pageLayout } of engines) expect(pageLayout).toEqual(layout);
+  // They have their numbers among those of all groups.
+  const numbers = engines.map((one) => one.status().ranks!.map(({ rank }) => rank));
+  expect(numbers).toEqual([[0], [1]]);
 });
 
 /** Two groups, of which the second fails. */
