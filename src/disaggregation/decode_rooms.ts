@@ -76,7 +76,9 @@ export class DecodeRooms {
       rooms: this.#rooms.size,
       transferring: [...this.#rooms.values()].filter(({ state }) => state !== "bootstrapping")
         .length,
-      servers: [...this.#links.values()].filter(({ isReady }) => isReady).length,
+      // Replicas of a prefill server are one.
+      servers: [...this.#links.values()].filter(({ isReady, isReplica }) => isReady && !isReplica)
+        .length,
     };
   }
 
@@ -98,16 +100,29 @@ export class DecodeRooms {
       throw new CapacityError("places in the request queue", MAX_ROOMS, state);
     }
     this.figures.opened += 1;
+    const links: Link[] = [];
+    const open = (at: Address) => {
+      const link = this.#linkTo(at);
+      links.push(link);
+      return link.open(room);
+    };
     const room: DecodeRoom = new DecodeRoom({
       room: name,
       wantsLogprobs,
       waitTimeout: this.#options.times.waitTimeout,
-      connect: () => this.#linkTo(address).open(room),
+      connect: async () => {
+        const found = await open(address);
+        if (!("movedTo" in found)) return found;
+        const { movedTo: port } = found;
+        const text = `${address.host}:${port}`;
+        const peer = await open({ ...address, port, text, isReplica: true });
+        return "movedTo" in peer ? { lost: `replica ${text} has replicas itself` } : peer;
+      },
       figures: this.figures,
       onOver: (failure) => {
         this.#rooms.delete(key);
         this.figures.ended(failure);
-        this.#links.get(address.text)?.forget(room);
+        for (const link of links) link.forget(room);
       },
     });
     this.#rooms.set(key, room);
@@ -154,6 +169,13 @@ interface Address {
   readonly text: string;
   /** Opens a new connection, where this end does not know the key. */
   readonly ticket?: PageTicket | undefined;
+  /** Whether the prefill server itself has said that it is there. */
+  readonly isReplica?: boolean;
+}
+
+/** The prefill server's replica that has a room is at this port of its host. */
+interface MovedRoom {
+  readonly movedTo: number;
 }
 
 function ticketOf(ticket: Bootstrap["ticket"]): PageTicket | undefined {
@@ -164,12 +186,16 @@ interface LinkOptions extends DecodeRoomsOptions {
   readonly form: PageForm;
 }
 
+const LOST: LostPeer = { lost: "the prefill server is lost" };
+
 /** A connection to a prefill server. */
 class Link {
   readonly #address: Address;
   readonly #options: LinkOptions;
   readonly #onEnd: () => void;
   readonly #rooms = new Map<number, DecodeRoom>();
+  /** Where rooms are is asked here, by their leases. */
+  readonly #asked = new Map<number, (answer: MovedRoom | LostPeer) => void>();
   /** Resolves once both ends know each other, or with why they never will. */
   readonly #ready: Promise<string | undefined>;
   #settle!: (lost: string | undefined) => void;
@@ -180,6 +206,8 @@ class Link {
   #nextLease = 0;
   /** Whether pages come as one rank would have them, and the tokens of each. */
   #pages = { isWhole: false, pageSize: 0 };
+  /** Whether its replicas have the rooms, which it knows where to find. */
+  #hasReplicas = false;
   #isOver = false;
 
   constructor(address: Address, options: LinkOptions, onEnd: () => void) {
@@ -204,19 +232,28 @@ class Link {
     return this.#expected === "rooms" && !this.#isOver;
   }
 
+  /** Whether it leads to a replica of a prefill server. */
+  get isReplica(): boolean {
+    return this.#address.isReplica === true;
+  }
+
   /** By a ticket, pages come only as all messages do. */
   get #way() {
     return this.#address.ticket === undefined ? this.#channel?.way : undefined;
   }
 
   /** Gives a room a lease, once both ends know each other; else says why there is none. */
-  async open(room: DecodeRoom): Promise<PrefillPeer | LostPeer> {
+  async open(room: DecodeRoom): Promise<PrefillPeer | LostPeer | MovedRoom> {
     const lost = await this.#ready;
     if (lost !== undefined) return { lost };
-    if (this.#isOver || room.isOver) return { lost: "the prefill server is lost" };
+    if (this.#isOver || room.isOver) return LOST;
     const lease = this.#nextLease;
     this.#nextLease += 1;
     this.#rooms.set(lease, room);
+    if (this.#hasReplicas) {
+      this.#say({ type: "open", lease, room: room.name, digest: "" });
+      return new Promise((resolve) => this.#asked.set(lease, resolve));
+    }
     const pages = { form: this.#options.form, ...this.#pages };
     return {
       lease,
@@ -226,7 +263,15 @@ class Link {
   }
 
   forget(room: DecodeRoom): void {
-    for (const [lease, one] of this.#rooms) if (one === room) this.#rooms.delete(lease);
+    for (const [lease, one] of this.#rooms) {
+      if (one !== room) continue;
+      this.#rooms.delete(lease);
+      const tell = this.#asked.get(lease);
+      if (tell === undefined) continue;
+      this.#asked.delete(lease);
+      this.#say({ type: "leave", lease, problem: "the decode server has left it" });
+      tell(LOST);
+    }
   }
 
   end(reason: string): void {
@@ -319,7 +364,8 @@ class Link {
       this.#say({ type: "proof", proof, layout: form.whole, ranks, offer });
       return;
     }
-    const way = this.#way;
+    this.#hasReplicas = message.hasReplicas;
+    const way = this.#hasReplicas ? undefined : this.#way;
     if (way?.isRequired && message.way !== way.name) {
       this.end(`pages are to come by ${way.name}, and the prefill server does not send them so`);
       return;
@@ -332,15 +378,20 @@ class Link {
     this.#expected = "rooms";
     this.#settle(undefined);
     const by = message.way === "" ? "websocket" : message.way;
-    this.#options.onEvent?.(
-      `Connected to prefill server ${this.#address.text}, pages come by ${by}`,
-    );
+    const pages = this.#hasReplicas ? "which has replicas" : `pages come by ${by}`;
+    this.#options.onEvent?.(`Connected to prefill server ${this.#address.text}, ${pages}`);
   }
 
   #hear(text: string): void {
-    const types = ["logprobs", "end", "failed", "beat"] as const;
+    const types = ["moved", "logprobs", "end", "failed", "beat"] as const;
     const message = parseMessage<PrefillMessage>(text, types);
     if (!("lease" in message)) return;
-    this.#rooms.get(message.lease)?.hear(message);
+    const { lease } = message;
+    const tell = this.#asked.get(lease);
+    if (message.type === "moved" && tell !== undefined) {
+      this.#rooms.delete(lease);
+      this.#asked.delete(lease);
+      tell({ movedTo: message.port });
+    } else this.#rooms.get(lease)?.hear(message);
   }
 }

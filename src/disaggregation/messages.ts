@@ -10,6 +10,7 @@
  * | decode | `taken` | the oldest message with pages is in place |
  * | decode | `done` | it has all of the prompt already |
  * | decode | `leave` | the request has ended, or cannot go on |
+ * | prefill | `moved` | the request is with a replica that is met elsewhere: the room is opened there |
  * | prefill | `logprobs`, `end` | the prompt is computed and all pages are sent |
  * | prefill | `failed` | the request has ended, or cannot go on |
  * | both | `beat` | nothing else is to be said |
@@ -24,7 +25,7 @@ import { TransferError } from "../errors.ts";
 import type { PromptLogprobs } from "../logprobs.ts";
 import { MAX_CONTROL_BYTES, MAX_ROOM_NAME } from "./limits.ts";
 
-export const PROTOCOL_VERSION = 4;
+export const PROTOCOL_VERSION = 5;
 
 export type DecodeMessage =
   | {
@@ -66,14 +67,18 @@ export type PrefillMessage =
     }
   /**
    * `isWhole`: pages come as one rank would have them, not those of all ranks one by one. `pageSize`: of
-   * them. `way`: by which they come; empty for that of all messages.
+   * them. `way`: by which they come; empty for that of all messages. `hasReplicas`: whether rooms are
+   * opened here only to be told which replica has them.
    */
   | {
       readonly type: "ready";
       readonly isWhole: boolean;
       readonly pageSize: number;
       readonly way: string;
+      readonly hasReplicas: boolean;
     }
+  /** `port`: where the replica is met, on the same host. */
+  | { readonly type: "moved"; readonly lease: number; readonly port: number }
   | { readonly type: "refused"; readonly problem: string }
   | { readonly type: "logprobs"; readonly lease: number; readonly entries: PromptLogprobs[] }
   | { readonly type: "end"; readonly lease: number; readonly cachedTokens: number }
@@ -94,7 +99,8 @@ const FIELDS: MessageFields = {
   done: { lease: "count" },
   leave: { lease: "count", problem: "text" },
   welcome: { version: "count", nonce: "text", proof: "text" },
-  ready: { isWhole: "boolean", pageSize: "count", way: "text" },
+  ready: { isWhole: "boolean", pageSize: "count", way: "text", hasReplicas: "boolean" },
+  moved: { lease: "count", port: "count" },
   refused: { problem: "text" },
   logprobs: { lease: "count", entries: "list" },
   end: { lease: "count", cachedTokens: "count" },

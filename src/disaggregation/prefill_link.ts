@@ -13,11 +13,33 @@ import {
   type PrefillMessage,
   parseMessage,
 } from "./messages.ts";
-import type { DecodePeer, PrefillRoom } from "./prefill_room.ts";
+import type { DecodePeer } from "./prefill_room.ts";
+import type { FailureReason } from "./room_figures.ts";
 import type { LinkKey } from "./ticket.ts";
+
+/** A room that has a request, as a decode server speaks of it. */
+export interface MetRoom {
+  readonly owner: string | undefined;
+  /** Whether a decode server has opened it, though it may have left. */
+  readonly hasPeer: boolean;
+  /** Settles when it is over. */
+  readonly over: Promise<unknown>;
+  /** The decode server has read the prompt. */
+  pair(peer: DecodePeer): void;
+  /** It wants pages from `first` on. */
+  want(first: number): void;
+  /** The oldest pages that were sent are in place. */
+  taken(): void;
+  /** It has all of the prompt. */
+  skip(): void;
+  /** It has ended it, or is lost. */
+  lose(problem: string, reason: FailureReason): void;
+}
 
 export interface PrefillLinkOptions {
   readonly form: PageForm;
+  /** Whether decode servers are only told here which replica has a room. */
+  readonly hasReplicas: boolean;
   readonly shared: LinkKey;
   readonly heartbeat: HeartbeatOptions;
   /** Told when the decode server comes or goes, or is refused. */
@@ -34,7 +56,7 @@ export class PrefillLink {
   readonly #channel: Channel;
   readonly #options: PrefillLinkOptions;
   readonly #heartbeat: Heartbeat;
-  readonly #rooms = new Map<number, PrefillRoom>();
+  readonly #rooms = new Map<number, MetRoom>();
   /** Leases without a room, and what was said of them meanwhile. */
   readonly #unpaired = new Map<number, DecodeMessage | undefined>();
   #expected: "hello" | "proof" | "rooms" = "hello";
@@ -72,7 +94,7 @@ export class PrefillLink {
     if (!this.#isOver) this.#channel.send(JSON.stringify(message));
   }
 
-  pair(room: PrefillRoom, peer: DecodePeer): void {
+  pair(room: MetRoom, peer: DecodePeer): void {
     this.#rooms.set(peer.lease, room);
     const forget = () => this.#rooms.delete(peer.lease);
     room.over.then(forget, forget);
@@ -143,7 +165,7 @@ export class PrefillLink {
     const message = parseMessage<DecodeMessage>(text, ["proof"]) as DecodeMessage & {
       type: "proof";
     };
-    const { form, onEvent, shared } = this.#options;
+    const { form, hasReplicas, onEvent, shared } = this.#options;
     if (!isProof(message.proof, proofOf(shared.key, "decode", this.#nonces))) {
       this.#refuse("the two servers have different keys");
       return;
@@ -171,9 +193,10 @@ export class PrefillLink {
     const isAlike = ranks === message.ranks && pageSize === message.layout.pageSize;
     this.#isWhole = !isAlike || !form.isDivided;
     const by = goes ? way!.name : "";
-    this.say({ type: "ready", isWhole: this.#isWhole, pageSize, way: by });
+    this.say({ type: "ready", isWhole: this.#isWhole, pageSize, way: by, hasReplicas });
     if (goes) way!.take(message.offer);
-    onEvent?.(`A decode server has connected, pages go by ${by || "websocket"}`);
+    const pages = hasReplicas ? "" : `, pages go by ${by || "websocket"}`;
+    onEvent?.(`A decode server has connected${pages}`);
   }
 
   #refuse(problem: string): void {
@@ -211,7 +234,7 @@ export class PrefillLink {
     else if (this.#unpaired.has(lease)) this.#unpaired.set(lease, message);
   }
 
-  #tell(room: PrefillRoom, message: DecodeMessage): void {
+  #tell(room: MetRoom, message: DecodeMessage): void {
     if (message.type === "want") room.want(message.first);
     if (message.type === "taken") room.taken();
     if (message.type === "done") room.skip();

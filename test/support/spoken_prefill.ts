@@ -46,7 +46,9 @@ export function spokenPrefill(
       say({ type: "welcome", version: PROTOCOL_VERSION, nonce: "n", proof });
     }
     if (message.type === "proof") {
-      say({ type: "ready", way: "", isWhole: true, pageSize: SPOKEN_LAYOUT.pageSize, ...ready });
+      const { pageSize } = SPOKEN_LAYOUT;
+      const alone = { way: "", isWhole: true, pageSize, hasReplicas: false };
+      say({ type: "ready", ...alone, ...ready });
     }
   };
   const rooms = new DecodeRooms({

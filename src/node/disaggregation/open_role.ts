@@ -5,7 +5,7 @@
  * @module
  */
 
-import { ownersOf, type SharedLayout, UNSHARED } from "../../cache/page_form.ts";
+import { ownersOf, PageForm, type SharedLayout, UNSHARED } from "../../cache/page_form.ts";
 import { packedSizes } from "../../cache/page_header.ts";
 import { MAX_PAGE_SIZE } from "../../cache/page_pool.ts";
 import { decoded } from "../../disaggregation/decode_layer.ts";
@@ -23,7 +23,7 @@ import type { CountedRole, RoleCounts } from "../../server/server_context.ts";
 import type { Environment } from "../hub/hub_settings.ts";
 import { transferWorkers } from "../options/engine_variables.ts";
 import type { StartedEngine } from "../serve/start_engine.ts";
-import { listenForDecode, PAGES_PATH } from "./bootstrap_server.ts";
+import { type BootstrapServerOptions, listenForDecode, PAGES_PATH } from "./bootstrap_server.ts";
 import {
   type DisaggregationOptions,
   knownHosts,
@@ -35,6 +35,8 @@ import { connectWebSocket } from "./web_socket_channel.ts";
 export interface OpenedRole extends CountedRole {
   /** Lines for the log, of which the last says where it listens. */
   readonly lines: readonly string[];
+  /** Of a prefill server: at which decode servers find its rooms. */
+  readonly port?: number;
   close(): Promise<void>;
 }
 
@@ -64,7 +66,10 @@ export async function openRole(
   const { disaggregationMode: mode } = setting.options;
   if (mode === "null") return undefined;
   const { pageLayout: layout, roomCounts } = engine;
-  if (roomCounts !== undefined) return roleOfRanks(mode, roomCounts);
+  if (roomCounts !== undefined) {
+    const isMetHere = mode === "prefill" && layout !== undefined;
+    return isMetHere ? openDoor(layout, setting, roomCounts) : roleOfRanks(mode, roomCounts);
+  }
   if (layout === undefined) {
     throw new UnsupportedError("--disaggregation-mode", "pages of this engine cannot be moved");
   }
@@ -97,6 +102,62 @@ async function* withRoom(
   yield* engine.generate(request);
 }
 
+/** The part of a server whose replicas, each in processes of its own, have the rooms. */
+async function openDoor(
+  layout: SharedLayout,
+  { options, onEvent }: RoleSetting,
+  roomCounts: () => RoleCounts,
+): Promise<OpenedRole> {
+  const { ReplicaDoor } = await import("./replica_door.ts");
+  const door = new ReplicaDoor({
+    form: new PageForm(layout),
+    key: options.disaggregationKey ?? "",
+    openTimeout: 1000 * options.disaggregationBootstrapTimeout,
+    heartbeat: heartbeatOf(options),
+    hasReplicas: true,
+    onEvent,
+  });
+  const { lines, close } = await listen(options, (...met) => door.accept(...met));
+  return {
+    name: "prefill",
+    lines,
+    over: (engine) => layerOver(engine, { generate: (request) => door.generate(engine, request) }),
+    counts: () => {
+      const counts = roomCounts();
+      const { awaited } = door.meetingCounts;
+      return { ...counts, awaited: awaited + (counts.awaited ?? 0) };
+    },
+    close: async () => {
+      door.close();
+      await close();
+    },
+  };
+}
+
+interface Listening {
+  readonly port: number;
+  readonly lines: readonly string[];
+  close(): Promise<void>;
+}
+
+/** Waits for decode servers at the bootstrap port. */
+async function listen(
+  { host: asked, ...options }: RoleOptions,
+  accept: BootstrapServerOptions["accept"],
+): Promise<Listening> {
+  const { disaggregationKey: key = "", disaggregationBootstrapPort } = options;
+  // Without a key whatever reaches it would be a decode server.
+  const host = key === "" && !isLoopback(asked) ? "127.0.0.1" : asked;
+  const given = { host, port: disaggregationBootstrapPort, takesPages: key !== "", accept };
+  const { port, close } = await listenForDecode(given);
+  const narrow = "Decode servers of this machine only are met: --disaggregation-key lets others in";
+  const lines = [
+    ...(host === asked ? [] : [narrow]),
+    `Prefill: decode servers are met at ${host}:${port}`,
+  ];
+  return { port, lines, close };
+}
+
 async function openPrefill(
   layout: SharedLayout,
   { options, env, onEvent }: RoleSetting,
@@ -114,24 +175,13 @@ async function openPrefill(
     },
     onEvent,
   });
-  // Without a key whatever reaches it would be a decode server.
-  const host = key === "" && !isLoopback(options.host) ? "127.0.0.1" : options.host;
-  const server = await listenForDecode({
-    host,
-    port: options.disaggregationBootstrapPort,
-    takesPages: key !== "",
-    accept: (channel, isPage) => rooms.accept(isPage ? channel : ways.over(channel), isPage),
+  const { port, lines, close } = await listen(options, (channel, isPage) => {
+    rooms.accept(isPage ? channel : ways.over(channel), isPage);
   });
-  const isNarrow = host !== options.host;
   return {
     name: "prefill",
-    lines: [
-      ...ways.lines,
-      ...(isNarrow
-        ? ["Decode servers of this machine only are met: --disaggregation-key lets others in"]
-        : []),
-      `Prefill: decode servers are met at ${host}:${server.port}`,
-    ],
+    port,
+    lines: [...ways.lines, ...lines],
     over: (engine) =>
       layerOver(engine, {
         generate: (request) => prefilled(engine as TravelEngine, rooms, request),
@@ -143,7 +193,7 @@ async function openPrefill(
     counts: () => ({ ...rooms.counts, ...wireFigures(rooms.figures) }),
     close: async () => {
       rooms.close();
-      await server.close();
+      await close();
       ways.close();
     },
   };

@@ -4,11 +4,14 @@
  *
  * @module
  */
+import type { SharedLayout } from "../../cache/page_form.ts";
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
 import { GroupError } from "../../errors.ts";
+import type { GenerationChunk } from "../../generation.ts";
 import type { Facts } from "../../parallel/agree.ts";
 import type { RoleCounts } from "../../server/server_context.ts";
 import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
+import type { RoutedRequest } from "../disaggregation/replica_door.ts";
 import { EXIT, LaunchError } from "../mpi/launch_error.ts";
 import { deferred } from "../mpi/nodes.ts";
 import type { OuterGroup } from "../mpi/outer_launcher.ts";
@@ -89,12 +92,13 @@ async function startUnder(
   const port = new TalkPort((message) => say(message));
   const loaded = deferred<void>();
   let rooms: RoleCounts | undefined;
+  let meeting: MeetingPlace | undefined;
   const group = launch({
     place,
     outer,
     part,
     options,
-    role,
+    role: role && part !== undefined ? roleOfReplica(role) : role,
     facts,
     reportsSteps: report.step !== undefined,
     onBound: (sentence) => report.sizes([sentence]),
@@ -109,6 +113,7 @@ async function startUnder(
       if (message.type === "engine") port.hear(message.message);
       if (message.type === "event") log.event("info", message.text);
       if (message.type === "rooms") rooms = message.counts;
+      if (message.type === "meets" && part !== undefined) meeting = message;
       if (message.type === "loaded" && rank === 0) loaded.resolve();
     },
   });
@@ -125,10 +130,23 @@ async function startUnder(
   });
   return new GroupEngine(opened, {
     group,
+    meeting,
     roomCounts: role && (() => (failure === undefined ? rooms! : withoutRooms(rooms!))),
     stop: () => say({ type: "stop" }),
     end: (error) => ending.abort(error),
   });
+}
+
+/** A replica of a prefill server is met at a port of its own, which the server's own port tells. */
+function roleOfReplica(role: RoleOptions): RoleOptions {
+  const isMet = role.disaggregationMode === "prefill";
+  return isMet ? { ...role, disaggregationBootstrapPort: 0 } : role;
+}
+
+/** Where decode servers find the rooms of a replica, and what pages they get. */
+interface MeetingPlace {
+  readonly port: number;
+  readonly layout: SharedLayout;
 }
 
 /** What is left of rooms whose rank is gone. */
@@ -147,6 +165,8 @@ function withoutRooms(counts: RoleCounts): RoleCounts {
 interface Group {
   /** Settles when it has ended. */
   readonly group: Promise<void>;
+  /** Of a replica of a prefill server, which others are told of here. */
+  readonly meeting: MeetingPlace | undefined;
   readonly roomCounts: StartedEngine["roomCounts"];
   /** Has its ranks end their work. */
   stop(): void;
@@ -159,6 +179,7 @@ const LEAVING_MILLISECONDS = 35_000;
 
 class GroupEngine extends RemoteEngine implements StartedEngine {
   readonly lost: Promise<never>;
+  readonly pageLayout: StartedEngine["pageLayout"];
   readonly roomCounts: StartedEngine["roomCounts"];
   readonly #group: Group;
   #isLeaving = false;
@@ -166,6 +187,7 @@ class GroupEngine extends RemoteEngine implements StartedEngine {
   constructor(opened: OpenedPort, group: Group) {
     super(opened);
     this.#group = group;
+    this.pageLayout = group.meeting?.layout;
     this.roomCounts = group.roomCounts;
     this.lost = new Promise((_, reject) => {
       group.group.catch(reject);
@@ -174,6 +196,15 @@ class GroupEngine extends RemoteEngine implements StartedEngine {
       const silent = "Cannot go on without rank 0: its engine does not answer any more";
       if (!this.#isLeaving) group.end(new LaunchError(silent, EXIT.lost));
     });
+  }
+
+  override generate({
+    onRoute,
+    ...request
+  }: RoutedRequest): AsyncIterableIterator<GenerationChunk, undefined> {
+    const { meeting } = this.#group;
+    if (meeting !== undefined) onRoute?.(meeting.port);
+    return super.generate(request);
   }
 
   override async close(): Promise<void> {

@@ -30,6 +30,8 @@ export async function openRankRole(
   const onEvent = (text: string) => say({ type: "event", text });
   const role = (await openRole(engine, { options, env: process.env, onEvent }))!;
   report.sizes(role.lines);
+  const { port } = role;
+  if (port !== undefined) say({ type: "meets", port, layout: engine.pageLayout! });
   let told: string | undefined;
   const tell = () => {
     const counts = role.counts();

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { SharedLayout } from "../../cache/page_form.ts";
 import type { Port } from "../../engine/remote/port.ts";
 import type { Facts } from "../../parallel/agree.ts";
 import type { RoleCounts } from "../../server/server_context.ts";
@@ -46,6 +47,8 @@ export type FromRank =
   | { readonly type: "event"; readonly text: string }
   /** What the first rank has of requests that it shares has changed. */
   | { readonly type: "rooms"; readonly counts: RoleCounts }
+  /** Where decode servers meet the first rank, and what pages they get there. */
+  | { readonly type: "meets"; readonly port: number; readonly layout: SharedLayout }
   /** From the engine of the first rank. */
   | { readonly type: "engine"; readonly message: unknown };
 

@@ -33,6 +33,7 @@ export interface RestartingOptions {
 
 export class RestartingEngine implements StartedEngine {
   readonly model: GenerationEngine["model"];
+  readonly pageLayout: StartedEngine["pageLayout"];
   readonly roomCounts: StartedEngine["roomCounts"];
   readonly #options: RestartingOptions;
   readonly #closing = new AbortController();
@@ -55,6 +56,7 @@ export class RestartingEngine implements StartedEngine {
     this.#options = options;
     this.#current = first;
     this.model = first.model;
+    this.pageLayout = first.pageLayout;
     // Of the group that there is, or of the last one.
     this.roomCounts = first.roomCounts && (() => this.#current.roomCounts!());
     this.#watch();

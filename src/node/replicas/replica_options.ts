@@ -79,15 +79,12 @@ export function requireUsableReplicas(
     );
   }
   if (isOuter && !ofGroups) refuse(launcher, "the server starts the ranks of all replicas itself");
-  // Each decodes by connections of its own.
-  const meetsNone = disaggregationMode === "decode" && nnodes === 1 && !ofGroups;
-  if (disaggregationMode !== "null" && areProcesses && !meetsNone) {
+  const areHere = nnodes === 1 && !ofGroups;
+  if (disaggregationMode !== "null" && areProcesses && !areHere) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
-    const ofReplicas =
-      disaggregationMode === "prefill"
-        ? "each replica of processes would be met at a port of its own"
-        : "replicas that decode are all on one machine";
-    const problem = ofGroups ? "pages come from and go to groups of one process" : ofReplicas;
+    const problem = ofGroups
+      ? "pages come from and go to groups of one process"
+      : "replicas that share requests with other servers are all on one machine";
     const asked = ["nnodes", "nodeRank", "distInitAddr"] as const;
     const processes = asked.find((name) => options[name] !== undefined) ?? "nnodes";
     const what = isOuter ? launcher : GROUP_OPTIONS[processes].flags[0];

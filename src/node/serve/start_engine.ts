@@ -38,7 +38,7 @@ import {
 import type { StartReport } from "./start_report.ts";
 
 export interface StartedEngine extends GenerationEngine {
-  /** Of its pages; absent where ranks are processes. */
+  /** Of its pages; absent where ranks are processes, unless this process says where these are met. */
   readonly pageLayout?: SharedLayout | undefined;
   /** What it has of requests that it shares with other servers itself, where ranks are processes. */
   readonly roomCounts?: (() => RoleCounts) | undefined;

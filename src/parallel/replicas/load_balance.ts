@@ -9,7 +9,8 @@ import { leastLoaded, type Place, PrefixBalance } from "../balance/prefix_balanc
 import { promptText } from "../balance/prompt_text.ts";
 
 /**
- * `round_robin` takes one after the other, `shortest_queue` the one with the fewest requests,
+ * `round_robin` takes one after the other, of requests that a prefill and a decode server share the one
+ * that the room's number says, `shortest_queue` the one with the fewest requests,
  * `minimum_tokens` the one that holds and waits for the fewest tokens, `cache_aware` the one that was
  * sent what begins like the prompt.
  */
@@ -75,14 +76,24 @@ function minimumTokens<R extends BalancedReplica>(): LoadBalance<R> {
   return { ...plain(choose), countsTokens: true };
 }
 
-/** Goes on behind the one that was chosen last, past those that are missing. */
+/** Goes on behind the one that was chosen last, past those that are missing, or where a room says. */
 function roundRobin<R extends BalancedReplica>(): LoadBalance<R> {
   let turn = 0;
-  return plain((replicas) => {
+  return plain((replicas, { bootstrap }) => {
+    const room = bootstrap && roomNumber(bootstrap.room);
+    if (room !== undefined) return replicas[Number(room % BigInt(replicas.length))]!;
     const chosen = replicas.find(({ number }) => number >= turn) ?? replicas[0]!;
     turn = chosen.number + 1;
     return chosen;
   });
+}
+
+/** Of a room that servers have named: its number, and behind it the place of one of several answers. */
+const ROOM = /^(\d{1,19})(?:\+(\d{1,9}))?$/;
+
+function roomNumber(room: string): bigint | undefined {
+  const [, number, place = "0"] = ROOM.exec(room) ?? [];
+  return number === undefined ? undefined : BigInt(number) + BigInt(place);
 }
 
 function cacheAware<R extends BalancedReplica>(): LoadBalance<R> {

@@ -23,7 +23,7 @@ describe("several replicas are refused", () => {
         ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
         ...["--disaggregation-mode", "decode"],
       ],
-      "together with --disaggregation-mode decode and --nnodes: replicas that decode are all on one",
+      "together with --disaggregation-mode decode and --nnodes: replicas that share requests with",
     ],
     [["--nnodes", "2"], "--nnodes 2: --dist-init-addr has to say where the machines meet"],
     [
@@ -31,8 +31,11 @@ describe("several replicas are refused", () => {
       "--node-rank 2: the machines of --nnodes 2 are 0 to 1",
     ],
     [
-      ["--disaggregation-mode", "prefill", "--nnodes", "1"],
-      "together with --disaggregation-mode prefill and --nnodes: each replica of processes",
+      [
+        ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
+        ...["--disaggregation-mode", "prefill"],
+      ],
+      "together with --disaggregation-mode prefill and --nnodes: replicas that share requests with",
     ],
     [
       [
@@ -69,8 +72,8 @@ describe("several replicas are refused", () => {
   });
 });
 
-test("a decode server may have replicas of processes, on one machine", () => {
-  const options = launch(["--dp", "2", "--nnodes", "1", "--disaggregation-mode", "decode"]);
+test.each(["prefill", "decode"])("a %s server may have replicas of processes here", (mode) => {
+  const options = launch(["--dp", "2", "--nnodes", "1", "--disaggregation-mode", mode]);
   expect(() => requireUsableReplicas(options, { areProcesses: true })).not.toThrow();
 });
 

@@ -142,6 +142,18 @@ test("round robin goes past those that are missing, and on behind the last", () 
   expect(balance.choose(all, request)).toBe(c);
 });
 
+test("round robin takes the replica that the number of a room says, and no turn for it", () => {
+  const all = [0, 1, 2].map((number) => new SimulatedReplica(number));
+  const balance: LoadBalance<SimulatedReplica> = loadBalance("round_robin");
+  const chosen = (room?: string) =>
+    balance.choose(all, { tokens: [1], ...(room !== undefined && { bootstrap: { room } }) }).number;
+  expect(["0", "4", "9223372036854775807", "4+1", "4+2"].map(chosen)).toEqual([0, 1, 1, 2, 0]);
+  expect([undefined, "2", undefined].map(chosen)).toEqual([0, 2, 1]);
+  // A name that is no number takes the next turn.
+  expect(["a room", "7 "].map(chosen)).toEqual([2, 0]);
+  expect(balance.choose(all.slice(1), { bootstrap: { room: "4" } }).number).toBe(1);
+});
+
 test("shortest queue never takes a longer one, of equal ones the first, and requests wait less", () => {
   let [wrong, uneven] = [0, 0];
   const { wait } = simulate("shortest_queue", month(REQUESTS, 1), (chosen, all) => {
