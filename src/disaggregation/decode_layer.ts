@@ -28,6 +28,8 @@ export async function* decoded(
   try {
     const chunks = engine.generate({
       ...own,
+      // Of several engines its number says which one answers.
+      ...(bootstrap && { bootstrap }),
       pageSource: room,
       ...(logprobs && { logprobs: withoutPrompt(logprobs) }),
     });

@@ -27,8 +27,7 @@ export async function* prefilled(
   const ticket = bootstrap?.ticket;
   const owner = typeof ticket === "string" ? ticket : undefined;
   const room = rooms.open(requireRoom(bootstrap?.room, requestId), requestId, owner);
-  const { bootstrap: _, ...own } = request;
-  const chunks = engine.generate({ ...own, pageTaker: room });
+  const chunks = engine.generate({ ...request, pageTaker: room });
   // A client that leaves while its room is waited for ends the request too.
   const { signal } = request;
   const onAbort = () => room.fail(signal!.reason ?? new DOMException("Aborted", "AbortError"));

@@ -6,10 +6,10 @@
 import type { GenerationEngine } from "../generation.ts";
 
 /** Everything that `layer` does not have is `engine`'s own. */
-export function layerOver(
-  engine: GenerationEngine,
+export function layerOver<E extends GenerationEngine>(
+  engine: E,
   layer: Partial<GenerationEngine>,
-): GenerationEngine {
+): E {
   return new Proxy(engine, {
     get: (target, name) => {
       if (Object.hasOwn(layer, name)) return Reflect.get(layer, name);

@@ -21,6 +21,7 @@ import {
   engineSetting,
   reportLoaded,
   type StartEngine,
+  type StartedEngine,
   type StartOptions,
 } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
@@ -42,8 +43,8 @@ export interface RankLoading {
 }
 
 export interface FirstRank {
-  readonly engine: GenerationEngine;
-  /** Closes it, and has the other ranks end. */
+  readonly engine: GenerationEngine & Pick<StartedEngine, "pageLayout">;
+  /** Has the other ranks end, once it is closed. */
   end(): Promise<void>;
 }
 
@@ -103,9 +104,6 @@ export async function loadRankGroups(loading: RankLoading): Promise<FirstRank> {
   return {
     // All ranks are in the steps of each group: one profile has them all.
     engine: layerOver(all, { profile: (work, wanted) => first!.profile(work, wanted) }),
-    async end() {
-      await all.close();
-      await led.end();
-    },
+    end: () => led.end(),
   };
 }

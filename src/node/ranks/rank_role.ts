@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { Engine } from "../../engine/engine.ts";
 import type { GenerationEngine } from "../../generation.ts";
 import { layerOver } from "../../server/engine_layer.ts";
 import type { RoleOptions } from "../disaggregation/disaggregation_options.ts";
+import type { StartedEngine } from "../serve/start_engine.ts";
 import type { StartReport } from "../serve/start_report.ts";
 import type { FromRank } from "./rank_talk.ts";
 
@@ -22,7 +22,7 @@ export interface RankRole {
 
 /** @throws As `openRole`. */
 export async function openRankRole(
-  engine: Engine,
+  engine: Pick<StartedEngine, "pageLayout"> & GenerationEngine,
   options: RoleOptions,
   { report, say }: { readonly report: StartReport; readonly say: (message: FromRank) => void },
 ): Promise<RankRole> {

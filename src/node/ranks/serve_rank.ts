@@ -160,20 +160,27 @@ async function loadFirst(
   role: Load["role"],
   say: (message: FromRank) => void,
 ): Promise<FirstRank> {
-  const { link, report, options, setting } = loading;
-  if (attentionGroupsOf(options) !== undefined) return loadRankGroups(loading);
-  const led = ledRanks(link);
-  const engine = await loadEngine(loading, setting, led.options);
-  reportRanks(engine, loading);
+  const { report } = loading;
+  const { engine, end } = await loadAll(loading);
   const shared = role && (await openRankRole(engine, role, { report, say }));
   return {
     engine: shared?.engine ?? engine,
     async end() {
       await engine.close();
       await shared?.close();
-      await led.end();
+      await end();
     },
   };
+}
+
+/** The engine of all ranks, or those of their attention groups as one. */
+async function loadAll(loading: RankLoading): Promise<FirstRank> {
+  const { link, options, setting } = loading;
+  if (attentionGroupsOf(options) !== undefined) return loadRankGroups(loading);
+  const led = ledRanks(link);
+  const engine = await loadEngine(loading, setting, led.options);
+  reportRanks(engine, loading);
+  return { engine, end: () => led.end() };
 }
 
 /** As the first rank loads its part. */

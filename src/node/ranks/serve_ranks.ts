@@ -44,7 +44,6 @@ export async function serveRanks(options: LaunchOptions, context: CommandContext
   const ofGroups = attentionGroups(options) !== undefined;
   requireUsableReplicas(options, {
     isOuter: outer !== undefined,
-    areProcesses: place !== undefined || outer !== undefined,
     ofGroups,
   });
   const tpSize = outer?.size ?? options.tpSize;

@@ -50,8 +50,6 @@ type Others = OptionValues<
 interface ReplicaPlace {
   /** Whether a launcher of another program has started this process, beside others. */
   readonly isOuter?: boolean;
-  /** Whether ranks are processes of their own. */
-  readonly areProcesses?: boolean;
   /** Whether they are attention groups of the ranks of one. */
   readonly ofGroups?: boolean;
 }
@@ -61,7 +59,7 @@ interface ReplicaPlace {
  */
 export function requireUsableReplicas(
   options: Pick<ReplicaOptions, "dpSize"> & Others,
-  { isOuter = false, areProcesses = isOuter, ofGroups = false }: ReplicaPlace = {},
+  { isOuter = false, ofGroups = false }: ReplicaPlace = {},
 ): void {
   const { dpSize, nnodes = 1, disaggregationMode } = options;
   if (dpSize === 1) return;
@@ -79,16 +77,10 @@ export function requireUsableReplicas(
     );
   }
   if (isOuter && !ofGroups) refuse(launcher, "the server starts the ranks of all replicas itself");
-  const areHere = nnodes === 1 && !ofGroups;
-  if (disaggregationMode !== "null" && areProcesses && !areHere) {
+  if (disaggregationMode !== "null" && nnodes > 1 && !ofGroups) {
     const [flag] = DISAGGREGATION_OPTIONS.disaggregationMode.flags;
-    const problem = ofGroups
-      ? "pages come from and go to groups of one process"
-      : "replicas that share requests with other servers are all on one machine";
-    const asked = ["nnodes", "nodeRank", "distInitAddr"] as const;
-    const processes = asked.find((name) => options[name] !== undefined) ?? "nnodes";
-    const what = isOuter ? launcher : GROUP_OPTIONS[processes].flags[0];
-    refuse(`${flag} ${disaggregationMode} and ${what}`, problem);
+    const problem = "replicas that share requests with other servers are all on one machine";
+    refuse(`${flag} ${disaggregationMode} and ${machines}`, problem);
   }
 }
 

@@ -23,7 +23,7 @@ describe("several replicas are refused", () => {
         ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
         ...["--disaggregation-mode", "decode"],
       ],
-      "together with --disaggregation-mode decode and --nnodes: replicas that share requests with",
+      "together with --disaggregation-mode decode and --nnodes 2: replicas that share requests with",
     ],
     [["--nnodes", "2"], "--nnodes 2: --dist-init-addr has to say where the machines meet"],
     [
@@ -35,21 +35,7 @@ describe("several replicas are refused", () => {
         ...["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"],
         ...["--disaggregation-mode", "prefill"],
       ],
-      "together with --disaggregation-mode prefill and --nnodes: replicas that share requests with",
-    ],
-    [
-      [
-        ...["--tp", "2", "--enable-dp-attention"],
-        ...["--disaggregation-mode", "decode", "--nnodes", "1"],
-      ],
-      "decode and --nnodes: pages come from and go to groups of one process",
-    ],
-    [
-      [
-        ...["--tp", "2", "--enable-dp-attention"],
-        ...["--disaggregation-mode", "prefill", "--node-rank", "0"],
-      ],
-      "prefill and --node-rank: pages come from and go to groups of one process",
+      "together with --disaggregation-mode prefill and --nnodes 2: replicas that share requests with",
     ],
     [["--enable-dp-lm-head"], "--enable-dp-lm-head: --enable-dp-attention is not given"],
     [["--load-balance-method", "longest_queue"], "--load-balance-method"],
@@ -74,7 +60,16 @@ describe("several replicas are refused", () => {
 
 test.each(["prefill", "decode"])("a %s server may have replicas of processes here", (mode) => {
   const options = launch(["--dp", "2", "--nnodes", "1", "--disaggregation-mode", mode]);
-  expect(() => requireUsableReplicas(options, { areProcesses: true })).not.toThrow();
+  expect(() => requireUsableReplicas(options)).not.toThrow();
+});
+
+test("attention groups share requests with other servers wherever their ranks are", () => {
+  const nodes = ["--nnodes", "2", "--dist-init-addr", "127.0.0.1:5000"];
+  const groups = ["--dp", "2", "--tp", "2", "--enable-dp-attention"];
+  const options = launch([...groups, ...nodes, "--disaggregation-mode", "prefill"]);
+  for (const isOuter of [false, true]) {
+    expect(() => requireUsableReplicas(options, { isOuter, ofGroups: true })).not.toThrow();
+  }
 });
 
 test("a method without replicas changes nothing, and a line says so", () => {

@@ -34,6 +34,7 @@ afterAll(async () => {
 /** Of what the reference has for machines of eight devices, what this one can do. */
 const SCALED: Readonly<Record<string, string | undefined>> = {
   "--tp": "2",
+  "--dp-size": "2",
   "--chunked-prefill-size": "128",
   "--max-prefill-tokens": "64",
   "--context-length": "1024",
@@ -129,7 +130,12 @@ async function infoOf({ address }: Pod): Promise<Record<string, unknown>> {
   return (await answer.json()) as Record<string, unknown>;
 }
 
-test("pods with the reference's settings find each other and answer a chat", async ({ skip }) => {
+/** Five programs start at once, with a rank process each but the router. */
+const timeout = 300_000;
+
+test("pods with the reference's settings find each other and answer a chat", { timeout }, async ({
+  skip,
+}) => {
   if (!hasKustomize) skip("kubectl is not installed");
   const networks = podNetworks(PODS);
   if (networks === undefined) skip("only root may make networks");
@@ -166,6 +172,7 @@ test("pods with the reference's settings find each other and answer a chat", asy
     ...{
       disaggregation_mode: "prefill",
       tp_size: 2,
+      dp_size: 2,
       nnodes: 2,
       page_size: 64,
       chunked_prefill_size: 128,
@@ -177,10 +184,12 @@ test("pods with the reference's settings find each other and answer a chat", asy
     ...{
       disaggregation_mode: "decode",
       tp_size: 2,
+      dp_size: 2,
       nnodes: 2,
       page_size: 64,
       mem_fraction_static: 0.849,
     },
+    ...{ enable_dp_attention: true, moe_dense_tp_size: 1 },
     ...{ cuda_graph_max_bs: 2, ep_num_redundant_experts: 2 },
   });
   const moved = [first, second].map(({ disaggregation }) => {
