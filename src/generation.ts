@@ -203,6 +203,8 @@ export interface EngineStatus extends RanksStatus {
   readonly recovering: boolean;
   /** How often a lost device was replaced. */
   readonly recoveries: number;
+  /** Whether it only answers what it has been asked, and ends then. Absent where it takes requests. */
+  readonly draining?: boolean;
   /** That it has left the device for lack of requests, or is coming back. Absent while it is there. */
   readonly sleep?: "asleep" | "waking";
   readonly runningRequests: number;

@@ -38,8 +38,21 @@ const OPTIONAL_METHODS: Readonly<Record<OptionalMethod, true>> = {
  * been answered until then still gets there.
  */
 export function serveEngine(engine: GenerationEngine, port: Port): () => void {
-  const server = new EngineServer(engine, port);
-  return () => server.end("the engine is closed");
+  const served = servePort(engine, port);
+  return () => served.end("the engine is closed");
+}
+
+/** An engine as it is served through one port. */
+export interface ServedPort {
+  /** As what `serveEngine` returns. @param problem What the other end is told. */
+  end(problem: string): void;
+  /** Ends once all that the port has asked until then is answered. */
+  drain(problem: string): Promise<void>;
+}
+
+/** As `serveEngine`, with both ways to end it. */
+export function servePort(engine: GenerationEngine, port: Port): ServedPort {
+  return new EngineServer(engine, port);
 }
 
 interface RunningRequest {
@@ -52,7 +65,7 @@ interface RunningRequest {
   done: Promise<void>;
 }
 
-class EngineServer {
+class EngineServer implements ServedPort {
   readonly #engine: GenerationEngine;
   readonly #port: Port;
   readonly #answers = new Outbox<EngineAnswer>((answers) => this.#send(answers));
@@ -61,6 +74,8 @@ class EngineServer {
   readonly #profiled = new Map<number, () => void>();
   /** Those that are not answered yet, by the same. */
   readonly #profiles = new Map<number, Promise<void>>();
+  /** What else is not answered yet. */
+  readonly #replies = new Set<Promise<void>>();
   readonly #silence = new SilenceWatch({
     isWaiting: () => this.#running.size > 0,
     ping: () => this.#answers.add({ type: "ping" }),
@@ -85,6 +100,13 @@ class EngineServer {
 
   end(problem: string): void {
     if (!this.#hasEnded) this.#answers.add({ type: "ended", problem });
+  }
+
+  drain(problem: string): Promise<void> {
+    const open = [...this.#replies, ...[...this.#running.values()].map(({ done }) => done)];
+    if (open.length > 0) return Promise.all(open).then(() => this.drain(problem));
+    this.end(problem);
+    return Promise.resolve();
   }
 
   #take(call: EngineCall): void {
@@ -210,10 +232,15 @@ class EngineServer {
   }
 
   #reply(id: number, answer: Promise<unknown>): Promise<void> {
-    return answer
+    const reply = answer
       .then((value): EngineAnswer => ({ type: "answer", id, value }))
       .catch((error): EngineAnswer => ({ type: "failed", id, error: errorData(error) }))
-      .then((settled) => this.#answers.add(settled));
+      .then((settled) => {
+        this.#answers.add(settled);
+        this.#replies.delete(reply);
+      });
+    this.#replies.add(reply);
+    return reply;
   }
 
   /** Ends the port's requests as the engine's own `close` does: with a last chunk, and with profiles. */

@@ -5,6 +5,7 @@
  * @module
  */
 import { StoppedError } from "../commands/stopped_error.ts";
+import { deferred } from "../mpi/nodes.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
 import { environmentWarnings } from "../options/environment.ts";
@@ -44,7 +45,15 @@ export async function serveMember(
   const health = await serve({ fetch: (request) => healthAnswer(request, isReady) }, options);
   log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
   const restarts = new Restarts(options.restart, log);
-  const ending = endOnSignal(options, { log, onSignal: () => restarts.end() });
+  const stopping = deferred<void>();
+  const hasReplicas = serveReplicas !== undefined;
+  const onSignal = () => {
+    restarts.end();
+    // Requests had better go to other nodes, as node 0 is told.
+    if (hasReplicas) isReady = false;
+    stopping.resolve();
+  };
+  const ending = endOnSignal(options, { log, hasReplicas, onSignal });
   const ready = (what: string) => {
     isReady = true;
     restarts.runs();
@@ -54,7 +63,10 @@ export async function serveMember(
   const run = () =>
     serveReplicas === undefined
       ? runRanks(options, { place, log, signal, onMet, onLoaded: () => ready("ranks") })
-      : serveReplicas(options, { place, log, signal, onMet, onLoaded: () => ready("replicas") });
+      : serveReplicas(options, {
+          ...{ place, log, signal, onMet, stopping: stopping.promise },
+          onLoaded: () => ready("replicas"),
+        });
   try {
     for (let isOver = false; !isOver; ) {
       try {
@@ -77,7 +89,7 @@ export async function serveMember(
 /** Until the group has ended. */
 function runRanks(
   options: LaunchOptions,
-  { place, log, signal, onMet, onLoaded }: MemberWork,
+  { place, log, signal, onMet, onLoaded }: Omit<MemberWork, "stopping">,
 ): Promise<void> {
   let missing = place.ranksPerNode;
   return launchRanks({
@@ -105,14 +117,21 @@ function healthAnswer(request: Request, isReady: boolean): Response {
   return new Response(null, { status: isReady ? 200 : 503 });
 }
 
+interface SignalSetting {
+  readonly log: Logger;
+  /** Whether requests are answered by ranks of this node alone. */
+  readonly hasReplicas: boolean;
+  readonly onSignal: () => void;
+}
+
 /**
  * Node 0 needs these ranks for the requests that still run: it ends the group when it is told to
- * stop, and this node waits for that for as long as requests may run. Before the nodes have met there are
- * none, and this one ends at once.
+ * stop, and this node waits for that for as long as requests may run. Where it has replicas it waits for
+ * their requests. Before the nodes have met there are none, and this one ends at once.
  */
 function endOnSignal(
   { drainTimeout }: LaunchOptions,
-  { log, onSignal: tell }: { readonly log: Logger; readonly onSignal: () => void },
+  { log, hasReplicas, onSignal: tell }: SignalSetting,
 ) {
   const ending = new AbortController();
   let hasMet = false;
@@ -124,11 +143,12 @@ function endOnSignal(
       const alone = `Cannot wait for the group: ${name} came before the nodes have met`;
       return ending.abort(new StoppedError(alone, 128 + number));
     }
-    log.event(
-      "info",
-      `Stopping: node 0 has ${drainTimeout} seconds to end the group; a second signal stops at once`,
-    );
-    const late = `Cannot wait any longer: node 0 has not ended the group after ${drainTimeout} seconds`;
+    const what = hasReplicas
+      ? `new requests go to other nodes, and those that run have ${drainTimeout} seconds`
+      : `node 0 has ${drainTimeout} seconds to end the group`;
+    log.event("info", `Stopping: ${what}; a second signal stops at once`);
+    const problem = hasReplicas ? "requests are not answered" : "node 0 has not ended the group";
+    const late = `Cannot wait any longer: ${problem} after ${drainTimeout} seconds`;
     timer = setTimeout(() => ending.abort(new Error(late)), 1000 * drainTimeout);
   };
   for (const name of SIGNALS) process.on(name, onSignal);

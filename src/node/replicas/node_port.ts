@@ -29,10 +29,12 @@ const NORMAL = 1000;
 export class NodePort implements Port {
   readonly #socket: WebSocket;
   readonly #left = deferred<string | undefined>();
+  readonly #noted = deferred<void>();
   readonly #timer: NodeJS.Timeout;
   #onMessage: Port["onMessage"];
   readonly #unheard: unknown[] = [];
   #isOver = false;
+  #isLeaving = false;
   onEnd: Port["onEnd"];
 
   /**
@@ -59,6 +61,11 @@ export class NodePort implements Port {
   /** Whether nothing comes or goes any more. What came before is still heard. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** Whether the other end only answers what it has been asked, and leaves then. */
+  get isLeaving(): boolean {
+    return this.#isLeaving;
   }
 
   /** Whether more waits to be sent than may. */
@@ -89,6 +96,12 @@ export class NodePort implements Port {
     } else this.#socket.send(serialize(message));
   }
 
+  /** Says that nothing more is to be asked here. Resolves once nothing more comes. */
+  async leave(): Promise<void> {
+    this.post({ type: "leaving" } satisfies NodeWord);
+    await Promise.race([this.#noted.promise, this.left]);
+  }
+
   close(): void {
     if (!this.#stop(undefined)) return;
     this.#socket.close(NORMAL);
@@ -99,11 +112,24 @@ export class NodePort implements Port {
     if (this.#isOver) return;
     try {
       const message: unknown = deserialize(data);
+      if (this.#isOfNodes(message)) return;
       if (this.#onMessage === undefined) this.#unheard.push(message);
       else this.#onMessage(message);
     } catch {
       this.#end(SAID_BY_NONE);
     }
+  }
+
+  /** @returns Whether it is no matter of the replica's engine. */
+  #isOfNodes(message: unknown): boolean {
+    const { type } = (message ?? {}) as Partial<NodeWord>;
+    if (type === "noted") this.#noted.resolve();
+    if (type === "leaving") {
+      this.#isLeaving = true;
+      // What has been asked until now is sent first.
+      setImmediate(() => this.post({ type: "noted" } satisfies NodeWord));
+    }
+    return type === "noted" || type === "leaving";
   }
 
   #end(problem: string): void {
@@ -120,6 +146,11 @@ export class NodePort implements Port {
     this.#left.resolve(problem);
     return true;
   }
+}
+
+/** A node wants to leave, and node 0 has heard it and asks nothing more. */
+interface NodeWord {
+  readonly type: "leaving" | "noted";
 }
 
 /** What a node says first of a replica, before its engine answers. */

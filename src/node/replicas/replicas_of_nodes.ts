@@ -8,7 +8,7 @@ import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
 import { CapacityError, GroupError } from "../../errors.ts";
-import type { GenerationChunk, GenerationRequest } from "../../generation.ts";
+import type { EngineStatus, GenerationChunk, GenerationRequest } from "../../generation.ts";
 import type { Facts } from "../../parallel/agree.ts";
 import { openFolder } from "../files.ts";
 import { resolveModel } from "../hub/resolve_model.ts";
@@ -201,9 +201,18 @@ class NodeEngine extends RemoteEngine implements StartedEngine {
   override generate(
     request: GenerationRequest & { readonly signal?: AbortSignal },
   ): AsyncIterableIterator<GenerationChunk, undefined> {
+    if (this.#port.isLeaving) {
+      const state = `node ${this.#node}, which has the replica, is being stopped`;
+      return refusal(new GroupError(`Cannot generate: ${state}`));
+    }
     if (!this.#port.isFull) return super.generate(request);
     const state = `${MAX_NODE_UNSENT_BYTES} bytes wait to be sent to node ${this.#node}`;
     return refusal(new CapacityError("memory for requests", MAX_NODE_UNSENT_BYTES, state));
+  }
+
+  override status(): EngineStatus {
+    const status = super.status();
+    return this.#port.isLeaving ? { ...status, draining: true } : status;
   }
 
   override close(): Promise<void> {

@@ -5,7 +5,7 @@
  * @module
  */
 import type { EngineAnswer } from "../../engine/remote/engine_messages.ts";
-import { serveEngine } from "../../engine/remote/serve_engine.ts";
+import { type ServedPort, servePort } from "../../engine/remote/serve_engine.ts";
 import { EXIT, LaunchError } from "../mpi/launch_error.ts";
 import type { GroupPlace } from "../mpi/rank_options.ts";
 import type { Logger } from "../observe/logger.ts";
@@ -28,12 +28,14 @@ export interface MemberWork {
   readonly signal: AbortSignal;
   /** Node 0 and this one have met: the work ends when node 0 says so. */
   readonly onMet: () => void;
+  /** Resolves where this node is to end once its requests are answered. */
+  readonly stopping: Promise<void>;
   /** All replicas of this node are loaded. */
   readonly onLoaded: () => void;
 }
 
 /**
- * Resolves once node 0 has ended them in order.
+ * Resolves once node 0 has ended them in order, or this node is stopped and their requests are answered.
  *
  * @throws {LaunchError} where node 0 is not there in time, refuses this node or is lost, or none of the
  * replicas is left. No process of them is left here then.
@@ -76,29 +78,34 @@ interface Joined extends MemberWork {
 }
 
 async function serveAll(options: LaunchOptions, given: Joined): Promise<void> {
-  const { ports, numbers, signal, onLoaded } = given;
+  const { place, ports, numbers, signal, stopping, onLoaded } = given;
   const engines: StartedEngine[] = [];
   const losses: Error[] = [];
-  const ends: (() => void)[] = [];
+  const served: ServedPort[] = [];
   try {
     for (const [i, port] of ports.entries()) {
       const { engine, adapter } = await loadReplica(options, given, i);
       engines.push(engine);
       port.post({ type: "loaded", adapter } satisfies FirstWord);
-      const end = serveEngine(engine, port);
-      ends.push(end);
+      const one = servePort(engine, port);
+      served.push(one);
       engine.lost?.catch((error: Error) => {
         losses.push(error);
         given.log.ofReplica(numbers[i]!).line("warning", `Warning: ${error.message}`);
         port.post([{ type: "ended", problem: error.message } satisfies EngineAnswer]);
-        end();
+        one.end(error.message);
       });
     }
     onLoaded();
+    void stopping.then(() => {
+      for (const [i, port] of ports.entries()) {
+        void port.leave().then(() => served[i]!.drain(`node ${place.node} is stopped`));
+      }
+    });
     await untilAborted(Promise.all(ports.map(({ left }) => left)), signal);
     if (losses.length === engines.length) throw losses.at(-1);
   } finally {
-    for (const end of ends) end();
+    for (const one of served) one.end("the engine is closed");
     await Promise.allSettled(engines.map((engine) => engine.close()));
   }
 }

@@ -7,10 +7,10 @@ import type { EngineStatus, GenerationEngine } from "../../generation.ts";
 import type { BalancedReplica } from "./load_balance.ts";
 
 /**
- * Whether requests may go there, the best last: it is gone for good; its device is being replaced; no
- * step of it has finished for long; it has no place; it has.
+ * Whether requests may go there, the best last: it is gone for good; it ends once it has answered what it
+ * was asked; its device is being replaced; no step of it has finished for long; it has no place; it has.
  */
-const STANDINGS = ["gone", "recovering", "stalled", "full", "usable"] as const;
+const STANDINGS = ["gone", "draining", "recovering", "stalled", "full", "usable"] as const;
 type Standing = (typeof STANDINGS)[number];
 
 /** A request that was sent to a replica. */
@@ -91,6 +91,7 @@ export class Replica implements BalancedReplica {
   #standingOf(status: EngineStatus, stallSeconds: number): Standing {
     const { healthy, recovering, stalledFor, maxRunningRequests, maxQueuedRequests } = status;
     if (!healthy && !recovering) return "gone";
+    if (status.draining) return "draining";
     if (recovering) return "recovering";
     if (stalledFor >= stallSeconds) return "stalled";
     const places = maxRunningRequests + (maxQueuedRequests ?? Number.POSITIVE_INFINITY);

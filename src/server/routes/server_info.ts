@@ -66,6 +66,7 @@ function wireState(status: EngineStatus, { rate }: ServerContext, replica?: numb
     ...wireNumber(replica),
     healthy: status.healthy,
     recovering: status.recovering,
+    ...(status.draining && { draining: true }),
     ...(status.sleep && { sleep: status.sleep }),
     num_running_reqs: status.runningRequests,
     num_waiting_reqs: status.queuedRequests,

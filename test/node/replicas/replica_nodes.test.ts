@@ -2,7 +2,8 @@
 import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { WebSocket } from "ws";
-import { serveEngine } from "../../../src/engine/remote/serve_engine.ts";
+import { serveEngine, servePort } from "../../../src/engine/remote/serve_engine.ts";
+import type { GenerationChunk } from "../../../src/generation.ts";
 import { EXIT } from "../../../src/node/mpi/launch_error.ts";
 import type { Address } from "../../../src/node/mpi/nodes.ts";
 import { joinNode0 } from "../../../src/node/replicas/join_replicas.ts";
@@ -15,6 +16,10 @@ import { until } from "../../support/until.ts";
 
 const FACTS = { version: "1", "--dp-size": 6, "--restart": false };
 const LONG = 600_000;
+/** An answer that does not end by itself. */
+const endless = () => ({ pieces: ["a", "b"], gate: (i: number) => (i === 0 ? READY : HELD) });
+const READY = Promise.resolve();
+const HELD = new Promise<void>(() => {});
 const never = new AbortController().signal;
 
 let ends: (() => void)[] = [];
@@ -100,6 +105,48 @@ test("a request that a connection has no room for is refused, and the next one i
   expect(await tokens()).toBe(2);
   await engine.close();
 });
+
+test("one that is stopped answers what it was asked, and is asked nothing more", async () => {
+  const { nodes, join } = await setUp();
+  const far = await join(5);
+  far.post({ type: "loaded", adapter: "A" });
+  const served = servePort(new ScriptedEngine({ script: endless }), far);
+  const port = await nodes.connection(5, never);
+  const first = { path: "model", adapter: "A" };
+  const engine = await openReplica(port, { node: 2, signal: never, first });
+  const ask = (requestId: string): AsyncIterator<GenerationChunk> =>
+    engine.generate({ tokens: [97], requestId })[Symbol.asyncIterator]();
+  const [one, two] = [ask("one"), ask("two")];
+  expect((await one.next()).value.finish).toBeNull();
+  // Asked in the same turn as the word of the other end comes.
+  const second = two.next();
+  const left = far.leave().then(() => served.drain("node 2 is stopped"));
+  await until(() => expect(engine.status()).toMatchObject({ healthy: true, draining: true }));
+  await expect(ask("three").next()).rejects.toThrow(
+    "Cannot generate: node 2, which has the replica, is being stopped",
+  );
+  expect((await second).value.finish).toBeNull();
+  expect(await engine.tokenize({ prompt: "ab" })).toHaveLength(2);
+  expect(port.isOver).toBe(false);
+  engine.abort("one");
+  expect(await lastOf(one)).toMatchObject({ finish: { type: "abort" } });
+  expect(port.isOver).toBe(false);
+  engine.abort("two");
+  expect(await lastOf(two)).toMatchObject({ finish: { type: "abort" } });
+  await left;
+  await expect(engine.lost).rejects.toThrow(
+    "Cannot go on without the replica on node 2: node 2 is stopped",
+  );
+  expect([await far.left, port.isOver]).toEqual([undefined, true]);
+});
+
+/** The last chunk of an answer. */
+async function lastOf(answer: AsyncIterator<GenerationChunk>): Promise<GenerationChunk> {
+  for (;;) {
+    const { value } = await answer.next();
+    if (value.finish !== null) return value;
+  }
+}
 
 test("one with other options that comes once all have met keeps no replica from coming again", async () => {
   const { nodes, join } = await setUp();

@@ -115,8 +115,12 @@ describe("a request goes", () => {
     expect(await ranksOf(engine, 2)).toEqual([2, 2]);
     engines[2]!.told = { healthy: false };
     expect(await ranksOf(engine, 2)).toEqual([1, 1]);
+    engines[0]!.told = { draining: true };
+    expect(await ranksOf(engine, 2)).toEqual([1, 1]);
     engines[1]!.told = { healthy: false };
-    expect(await ranksOf(engine, 5)).toEqual([0, 1, 2, 3, 4].map((i) => (i + 2) % 5));
+    expect(await ranksOf(engine, 2)).toEqual([0, 0]);
+    engines[0]!.told = { healthy: false, draining: true };
+    expect(await ranksOf(engine, 5)).toEqual([0, 1, 2, 3, 4].map((i) => (i + 1) % 5));
     engines[1]!.told = {};
     expect(await ranksOf(engine, 2)).toEqual([1, 1]);
     // Who names one has it.

@@ -111,6 +111,35 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
     expect(isAlive(rank!)).toBe(false);
   });
 
+  test("go on where a machine is stopped: what it was asked is answered, and it comes again", async () => {
+    const { output_ids: want } = await answerOf(first);
+    const sampling_params = { max_new_tokens: 1500, ignore_eos: true, temperature: 0 };
+    const body = { text: "The sea", sampling_params, data_parallel_rank: 1 };
+    const asked = first.post("/generate", body);
+    await until(async () => expect((await statesOf(first))[1]!.num_running_reqs).toBe(1));
+    const ended = once(second.process, "close");
+    second.process.kill("SIGTERM");
+    await until(async () => expect((await statesOf(first))[1]!.draining).toBe(true));
+    expect((await second.get("/health")).status).toBe(503);
+    for (let i = 0; i < 2; i++) {
+      expect(await answerOf(first)).toMatchObject({ output_ids: want, meta_info: { dp_rank: 0 } });
+    }
+    const refused = await first.post("/generate", { ...body, sampling_params: {} });
+    expect([refused.status, await refused.text()]).toEqual([
+      503,
+      expect.stringContaining("node 1, which has the replica, is being stopped"),
+    ]);
+    const answer = await asked;
+    const { output_ids } = (await answer.json()) as { readonly output_ids: readonly number[] };
+    expect([answer.status, output_ids.length]).toEqual([200, 1500]);
+    expect(output_ids.slice(0, want.length)).toEqual(want);
+    expect(await ended).toEqual([0, null]);
+    await requireFirst(want);
+    expect(first.output()).toContain("node 1 is stopped");
+    second = await startSecond();
+    await requireBack(want);
+  });
+
   test("refuse a machine with other options", async () => {
     const place = ["--node-rank", "1", "--port", "0"];
     const other = await wisp(["launch_server", ...shared, ...place, "--page-size", "2"]);
