@@ -64,7 +64,11 @@ export async function serveMember(
     serveReplicas === undefined
       ? runRanks(options, { place, log, signal, onMet, onLoaded: () => ready("ranks") })
       : serveReplicas(options, {
-          ...{ place, log, signal, onMet, stopping: stopping.promise },
+          place,
+          log,
+          signal,
+          onMet,
+          stopping: stopping.promise,
           onLoaded: () => ready("replicas"),
         });
   try {

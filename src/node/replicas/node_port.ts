@@ -65,7 +65,7 @@ export class NodePort implements Port {
 
   /** Whether the other end only answers what it has been asked, and leaves then. */
   get isLeaving(): boolean {
-    return this.#isLeaving;
+    return this.#isLeaving && !this.#isOver;
   }
 
   /** Whether more waits to be sent than may. */

@@ -113,9 +113,9 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
 
   test("go on where a machine is stopped: what it was asked is answered, and it comes again", async () => {
     const { output_ids: want } = await answerOf(first);
-    const sampling_params = { max_new_tokens: 1500, ignore_eos: true, temperature: 0 };
+    const sampling_params = { max_new_tokens: null, ignore_eos: true, temperature: 0 };
     const body = { text: "The sea", sampling_params, data_parallel_rank: 1 };
-    const asked = first.post("/generate", body);
+    const asked = first.post("/generate", { ...body, rid: "runs" });
     await until(async () => expect((await statesOf(first))[1]!.num_running_reqs).toBe(1));
     const ended = once(second.process, "close");
     second.process.kill("SIGTERM");
@@ -129,9 +129,11 @@ describe.skipIf(lack !== undefined)("replicas on two machines", () => {
       503,
       expect.stringContaining("node 1, which has the replica, is being stopped"),
     ]);
+    expect(second.process.exitCode).toBeNull();
+    await first.post("/abort_request", { rid: "runs" });
     const answer = await asked;
     const { output_ids } = (await answer.json()) as { readonly output_ids: readonly number[] };
-    expect([answer.status, output_ids.length]).toEqual([200, 1500]);
+    expect(answer.status).toBe(200);
     expect(output_ids.slice(0, want.length)).toEqual(want);
     expect(await ended).toEqual([0, null]);
     await requireFirst(want);
