@@ -134,21 +134,37 @@ export class TextRegions {
    * @param nodes Nodes below the state.
    */
   of(state: number, height: number, nodes: number): Region | undefined {
-    let known = this.#known[state];
-    if (known === undefined) {
-      const isMarked = this.#isMarked(state) ? null : undefined;
-      known = { plain: this.#findPlain(state), nodes: 0, chain: isMarked, safe: isMarked };
-      this.#known[state] = known;
-    }
+    const known = this.#known[state] ?? this.#look(state);
     const { plain } = known;
     if (plain !== null && plain.length >= Math.min(height, LEAST_LENGTH)) return plain;
     known.nodes += nodes;
     if (known.nodes < WORTH_A_LOOK) return undefined;
     const chain = this.#chain(state, height, known);
     if (known.nodes < WORTH_A_SEARCH || (chain && left(chain) <= FEW)) return chain;
-    if (known.safe === undefined) known.safe = this.#findSafe(state);
+    if (known.safe === undefined) {
+      known.safe = this.#leadsToText(state, height) ? null : this.#findSafe(state);
+    }
     const { safe } = known;
     return safe && (chain === undefined || 2 * left(safe) < left(chain)) ? safe : chain;
+  }
+
+  #look(state: number): Known {
+    const isMarked = this.#isMarked(state) ? null : undefined;
+    const known = { plain: this.#findPlain(state), nodes: 0, chain: isMarked, safe: isMarked };
+    this.#known[state] = known;
+    return known;
+  }
+
+  /**
+   * Whether most characters lead to where all plain text leads on: then a few lead elsewhere from here
+   * alone, as behind a key's first letter, and a region from here on would be broken by them wherever
+   * they stand.
+   */
+  #leadsToText(state: number, height: number): boolean {
+    const next = this.#usualWay(state)?.next;
+    if (next === undefined || next === state) return false;
+    const { plain } = this.#known[next] ?? this.#look(next);
+    return plain !== null && plain.length >= height;
   }
 
   #findPlain(state: number): Region | null {

@@ -80,7 +80,7 @@ const plainExpressions = new WeakMap<Language, Expression>();
 function plainExpression(language: Language, plain: CodePoints): Expression {
   let expression = plainExpressions.get(language);
   if (expression === undefined) {
-    expression = regular(insideJsonString(language.automaton, plain));
+    expression = language.spelled?.() ?? regular(insideJsonString(language.automaton, plain));
     plainExpressions.set(language, expression);
   }
   return expression;

@@ -29,12 +29,10 @@
  * @module
  */
 
-import { automatonOf } from "../../automaton/code_point_automaton.ts";
-import { intersection } from "../../automaton/regular.ts";
-import { type Expression, regular, sequence } from "../../expression.ts";
 import { GrammarError } from "../../grammar_error.ts";
 import { parseRegex } from "../../regex/parse_regex.ts";
 import { NUMBER_FORMATS } from "../numbers/number_formats.ts";
+import { MAIL_DOMAIN, mailboxes } from "./email_format.ts";
 import {
   asciiMailboxes,
   asciiNames,
@@ -78,17 +76,6 @@ const DURATION = (() => {
   return `P(?:${date}|${time}|${part("W")})`;
 })();
 
-const EMAIL = (() => {
-  const atom = "[A-Za-z0-9!#$%&'*+\\/=?^_`{|}~\\-]+";
-  const quoted = '"(?:[ !#-\\[\\]-~]|\\\\[ -~])*"';
-  const label = "[A-Za-z0-9](?:[A-Za-z0-9\\-]{0,61}[A-Za-z0-9])?";
-  const literal = `\\[(?:${IPV4}|[Ii][Pp][Vv]6:${IPV6})\\]`;
-  return {
-    local: `(?:${atom}(?:\\.${atom})*|${quoted})`,
-    domain: `@(?:${label}(?:\\.${label})*|${literal})`,
-  };
-})();
-
 /** The third and fourth character of a label are not both a dash. */
 const HOST_LABEL = (() => {
   const alphanumeric = "[A-Za-z0-9]";
@@ -112,7 +99,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
   ["date", DATE],
   ["date-time", `${DATE}[Tt]${TIME}`],
   ["date-time-local", `${DATE}[Tt]${LOCAL_TIME}`],
-  ["email", EMAIL.local + EMAIL.domain],
   ["duration", DURATION],
   ["hostname", `${HOST_LABEL}(?:\\.${HOST_LABEL})*`],
   ["ipv4", IPV4],
@@ -131,7 +117,6 @@ const PATTERNS: ReadonlyMap<string, string> = new Map([
 
 /** Characters of a host name of ASCII. */
 const MAX_HOST_NAME = 253;
-const MAX_LOCAL_PART = 64;
 
 /** How a text is shown or kept, in the words of OpenAPI's registry. Every string fits. */
 const ANNOTATIONS: ReadonlySet<string> = new Set([
@@ -145,10 +130,12 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
 
 /** It nests, so no pattern says what it is. */
 const REGEX = "regex";
+/** Parts of it are counted. */
+const EMAIL = "email";
 
 /** Formats that are offered in part, so that they have no opposite. */
 const INTERNATIONAL: ReadonlyMap<string, () => readonly Language[]> = new Map([
-  ["idn-email", () => [asciiMailboxes(EMAIL.domain), internationalMailboxes(HOST_LABEL)]],
+  ["idn-email", () => [asciiMailboxes(MAIL_DOMAIN), internationalMailboxes(HOST_LABEL)]],
   ["idn-hostname", () => [asciiNames(HOST_LABEL, MAX_HOST_NAME), internationalNames(HOST_LABEL)]],
 ]);
 
@@ -160,19 +147,21 @@ export function isKnownFormat(format: string): boolean {
     INTERNATIONAL.has(format) ||
     ANNOTATIONS.has(format) ||
     NUMBER_FORMATS.has(format) ||
+    format === EMAIL ||
     format === REGEX
   );
 }
 
 /** Whether strings have to fit it. */
 export function isEnforcedFormat(format: string): boolean {
-  return PATTERNS.has(format) || INTERNATIONAL.has(format) || format === REGEX;
+  const isPattern = PATTERNS.has(format) || INTERNATIONAL.has(format);
+  return isPattern || format === EMAIL || format === REGEX;
 }
 
 /** @throws {GrammarError} for a format that is not known. */
 export function checkFormat(format: string, path: string): void {
   if (isKnownFormat(format)) return;
-  const known = [...PATTERNS.keys(), ...INTERNATIONAL.keys()].join(", ");
+  const known = [...PATTERNS.keys(), EMAIL, ...INTERNATIONAL.keys()].join(", ");
   throw new GrammarError(`Cannot enforce the format "${format}": it is none of ${known}`, { path });
 }
 
@@ -197,15 +186,6 @@ export function formatParts(format: string): readonly Language[] {
 
 function readFormat(format: string): Language {
   if (format === REGEX) return regexLanguage();
-  const options = { isPlain: true };
-  const expression = parseRegex(PATTERNS.get(format)!);
-  if (format !== "email") return new Language(expression, options);
-  const parts = [upTo(parseRegex(EMAIL.local), MAX_LOCAL_PART), parseRegex(EMAIL.domain)];
-  return new Language(sequence(parts), options);
-}
-
-/** Those texts of printable ASCII that have no more characters. */
-function upTo(expression: Expression, most: number): Expression {
-  const short = automatonOf(parseRegex(`[ -~]{0,${most}}`));
-  return regular(intersection(automatonOf(expression), short));
+  if (format === EMAIL) return mailboxes();
+  return new Language(parseRegex(PATTERNS.get(format)!), { isPlain: true });
 }

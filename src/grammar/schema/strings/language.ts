@@ -25,7 +25,7 @@ export interface LanguageOptions
   extends Partial<
     Pick<
       Language,
-      "isPlain" | "isPart" | "bound" | "least" | "most" | "texts" | "content" | "rules"
+      "isPlain" | "isPart" | "bound" | "least" | "most" | "texts" | "content" | "rules" | "spelled"
     >
   > {
   /** Whether a text is meant by it. Default by its automaton. */
@@ -52,6 +52,11 @@ export class Language {
    * such a language has no opposite either.
    */
   readonly content: Expression | undefined;
+  /**
+   * The same texts as those of its expression, as they are written inside the quotes of a string where
+   * nothing else is asked of it: a smaller grammar, as its lengths are counted.
+   */
+  readonly spelled: (() => Expression) | undefined;
   /** Rules that the content refers to, made when a schema first asks for them. */
   readonly rules: (() => ReadonlyMap<string, Expression>) | undefined;
   /** The fewest and the most characters of a text of the content. Default 0 and any number. */
@@ -65,13 +70,14 @@ export class Language {
 
   /** @param expression May be made when it is first asked for. */
   constructor(expression: Expression | (() => Expression), options: LanguageOptions = {}) {
-    const { isPlain = false, isPart = false, texts, content, rules, has } = options;
+    const { isPlain = false, isPart = false, texts, content, rules, spelled, has } = options;
     this.#make = typeof expression === "function" ? expression : () => expression;
     this.isPlain = isPlain;
     this.isPart = isPart;
     this.texts = texts;
     this.content = content;
     this.rules = rules;
+    this.spelled = spelled;
     this.bound = options.bound ?? Number.POSITIVE_INFINITY;
     this.least = options.least ?? 0;
     this.most = options.most ?? Number.POSITIVE_INFINITY;
