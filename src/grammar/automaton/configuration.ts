@@ -17,6 +17,8 @@ export class Configuration {
   readonly nexts: (Configuration | null | undefined)[] = [];
   /** Deepest stack, with what it needs to get out, that was looked at on the way here. */
   reach: number;
+  /** Another one whose threads have the same hash. */
+  alike: Configuration | undefined;
   /** Which walk over a vocabulary met it last, and as which number. */
   walk = 0;
   place = 0;

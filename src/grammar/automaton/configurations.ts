@@ -36,6 +36,33 @@ const EDGE_BYTES = 8;
 const GROUPS_BYTES = 300;
 const REFERENCE_BYTES = 16;
 
+/** Memory is looked at when so many threads more are pending, in a row of bits. */
+const PENDING_MASK = 15;
+
+/** Which bytes lead alike from some nodes. */
+interface GroupsOfNodes {
+  readonly nodes: Uint32Array;
+  readonly groups: ByteGroups;
+}
+
+/** A hash with one more number in it. */
+function mixed(hash: number, number: number): number {
+  const product = Math.imul(hash ^ number, 0x9e3779b1);
+  return (product ^ (product >>> 15)) + 1;
+}
+
+function hasNodes(threads: readonly Thread[], nodes: Uint32Array): boolean {
+  if (threads.length !== nodes.length) return false;
+  for (let i = 0; i < nodes.length; i++) if (threads[i]!.node !== nodes[i]) return false;
+  return true;
+}
+
+function isSame(known: Configuration, threads: readonly Thread[], accepting: boolean): boolean {
+  if (known.accepting !== accepting || known.threads.length !== threads.length) return false;
+  for (let i = 0; i < threads.length; i++) if (known.threads[i] !== threads[i]) return false;
+  return true;
+}
+
 export class Configurations {
   readonly automaton: ByteAutomaton;
   readonly maxDepth: number;
@@ -45,11 +72,14 @@ export class Configurations {
   readonly #maxBytes: number;
   #views: NodeViews;
   #bottom: Frame;
-  #known = new Map<string, Configuration>();
+  /** By a hash of their threads; those with the same one are a chain. */
+  #known = new Map<number, Configuration>();
+  #knownCount = 0;
   #knownThreads = 0;
   #knownEdges = 0;
   #start: Configuration | undefined;
-  #groups = new Map<string, ByteGroups>();
+  /** By a hash of the nodes. */
+  #groups = new Map<number, GroupsOfNodes>();
 
   // One operation: the work that is left, and memory that it must not pass.
   #work = 0;
@@ -96,7 +126,7 @@ export class Configurations {
     return (
       threads * THREAD_BYTES +
       frames * FRAME_BYTES +
-      this.#known.size * CONFIGURATION_BYTES +
+      this.#knownCount * CONFIGURATION_BYTES +
       this.#knownEdges * EDGE_BYTES +
       this.#groups.size * perGroups +
       (this.#knownThreads + this.#views.entries) * REFERENCE_BYTES
@@ -121,6 +151,7 @@ export class Configurations {
       before: this.#bottom,
     });
     this.#known = new Map();
+    this.#knownCount = 0;
     this.#knownThreads = 0;
     this.#views = this.#noViews();
     this.#start = undefined;
@@ -166,14 +197,20 @@ export class Configurations {
 
   /** Bytes are alike to all configurations with the same nodes. */
   #group(configuration: Configuration): ByteGroups {
-    let key = "";
-    for (const { node } of configuration.threads) key += `${node},`;
-    let groups = this.#groups.get(key);
-    if (groups === undefined) {
-      const edges = configuration.threads.map(({ node }) => this.view(node).edges);
-      groups = byteGroups(edges, this.automaton);
-      this.#groups.set(key, groups);
+    const { threads } = configuration;
+    let hash = 0;
+    for (let i = 0; i < threads.length; i++) hash = mixed(hash, threads[i]!.node);
+    let known = this.#groups.get(hash);
+    if (known === undefined || !hasNodes(threads, known.nodes)) {
+      const groups = byteGroups(
+        threads.map(({ node }) => this.view(node).edges),
+        this.automaton,
+      );
+      known = { groups, nodes: Uint32Array.from(threads, ({ node }) => node) };
+      // Of two sets of nodes with the same hash the later one is kept.
+      this.#groups.set(hash, known);
     }
+    const { groups } = known;
     configuration.groups = groups;
     this.#knownEdges += groups.size;
     return groups;
@@ -275,12 +312,16 @@ export class Configurations {
     threads: readonly Thread[],
     { accepting, reach }: { accepting: boolean; reach: number },
   ): Configuration {
-    let key = accepting ? "!" : "";
-    for (const { id } of threads) key += `${id},`;
-    let known = this.#known.get(key);
+    let hash = accepting ? 1 : 0;
+    for (let i = 0; i < threads.length; i++) hash = mixed(hash, threads[i]!.id);
+    const first = this.#known.get(hash);
+    let known = first;
+    while (known !== undefined && !isSame(known, threads, accepting)) known = known.alike;
     if (known === undefined) {
       known = new Configuration(threads, { accepting, reach });
-      this.#known.set(key, known);
+      known.alike = first;
+      this.#known.set(hash, known);
+      this.#knownCount += 1;
       this.#knownThreads += threads.length;
     }
     known.reach = Math.max(known.reach, reach);
@@ -295,7 +336,7 @@ export class Configurations {
     if (thread.stamp === this.#stamp) return;
     thread.stamp = this.#stamp;
     this.spend(1);
-    if (this.bytes > this.#mostBytes) {
+    if ((this.#pending.length & PENDING_MASK) === 0 && this.bytes > this.#mostBytes) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
     }
     this.#reach = Math.max(this.#reach, depth);

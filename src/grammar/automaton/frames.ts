@@ -238,9 +238,25 @@ interface FrameContent extends RoundCounts {
   readonly written?: WrittenParts | undefined;
 }
 
+/** More threads than these are put in order to find two in the same place. */
+const FEW_THREADS = 40;
+
+/** Whether two of them are in the same place, and one of those counts. */
+function mayCover(threads: readonly Thread[]): boolean {
+  if (threads.every(({ frame }) => frame.shape === frame)) return false;
+  if (threads.length > FEW_THREADS) {
+    return new Set(threads.map(({ node }) => node)).size < threads.length;
+  }
+  for (let i = 1; i < threads.length; i++) {
+    const { node } = threads[i]!;
+    for (let j = 0; j < i; j++) if (threads[j]!.node === node) return true;
+  }
+  return false;
+}
+
 /** Leaves out threads that others with the same place and shape cover. */
 export function withoutCovered(threads: Thread[]): Thread[] {
-  if (threads.length < 2 || threads.every(({ frame }) => frame.shape === frame)) return threads;
+  if (!mayCover(threads)) return threads;
   const groups = new Map<Thread, Thread[]>();
   for (const thread of threads) {
     const shape = thread.frame.shape.thread(thread.node);

@@ -42,12 +42,19 @@ const LEADS: readonly number[] = Array.from({ length: 256 }, (_, byte) => byte).
   (byte) => bytesBehind(byte) >= 0,
 );
 
-/** Finds the set of a state; null where it is small or takes too long to find. */
+/** What was found, and characters that were followed to find it. */
+export interface SafeSearch {
+  /** Null where the set is small or takes too long to find. */
+  readonly leads: SafeLeads | null;
+  readonly looks: number;
+}
+
+/** Finds the set of a state. */
 export function findSafeLeads(
   start: number,
   states: WalkStates,
   search: CharacterSearch,
-): SafeLeads | null {
+): SafeSearch {
   const spread = new Spread(start, states, search);
   for (let left = MOST_TRIES; left > 0 && spread.leads.length >= LEAST_LEADS; left--) {
     const places = spread.places();
@@ -55,9 +62,9 @@ export function findSafeLeads(
     const others = new Uint8Array(256).fill(1);
     for (const lead of spread.leads) others[lead] = 0;
     for (let byte = 0; byte < NO_TEXT; byte++) if (bytesBehind(byte) < 0) others[byte] = 0;
-    return { others, places };
+    return { leads: { others, places }, looks: spread.looks };
   }
-  return null;
+  return { leads: null, looks: spread.looks };
 }
 
 interface Way {
@@ -74,7 +81,7 @@ class Spread {
   readonly #search: CharacterSearch;
   readonly #leastWork: number;
   readonly #mostDepth: number;
-  #looks = MOST_LOOKS;
+  looks = 0;
   /** Whether many places are looked at, as there is no such character. */
   #isWide = false;
 
@@ -112,8 +119,8 @@ class Spread {
         });
         if (!isTaken) failing.push(lead);
       }
-      this.#looks -= this.leads.length;
-      const isTooMuch = this.#looks < 0 || this.#states.workLeft < this.#leastWork;
+      this.looks += this.leads.length;
+      const isTooMuch = this.looks > MOST_LOOKS || this.#states.workLeft < this.#leastWork;
       if (isTooMuch || places.length > MOST_PLACES) return this.#leaveOut(this.leads);
       if (places.length > FEW_PLACES && !this.#isWide) {
         const widest = behind.reduce((best, count, at) => (count > behind[best]! ? at : best), 0);

@@ -47,6 +47,9 @@ export const WORTH_A_LOOK = 512;
 const WORTH_A_SEARCH = 16_384;
 /** Searches that find nothing, until there is no other one. */
 const MOST_SEARCHES = 3;
+/** Characters that a long search follows, and long searches in vain of all walks of a grammar. */
+const LONG_LOOKS = 4000;
+const MOST_LONG_FAILURES = 4;
 
 /** First bytes of plain text outside of a region that is good enough. */
 const FEW = 8;
@@ -95,6 +98,9 @@ interface SafeRegion extends Region {
 /** What was found out of a place, in whichever walk that was; null where nothing was found. */
 const safeOf = new WeakMap<Configuration, SafeRegion | null>();
 
+/** By automaton, how many long searches found nothing. */
+const longFailures = new WeakMap<object, number>();
+
 /** By first byte, what is no plain text. */
 export const NOT_PLAIN = new Uint8Array(256);
 for (let byte = 0; byte < 0x80; byte++) NOT_PLAIN[byte] = TEXT_LEADS.includes(byte) ? 0 : 1;
@@ -125,6 +131,7 @@ export class TextRegions {
     this.#search = new CharacterSearch(states);
     this.#isMarked = isMarked;
     this.#work = states.workLeft / 8;
+    if ((longFailures.get(states.automaton) ?? 0) >= MOST_LONG_FAILURES) this.#searches = 0;
   }
 
   /**
@@ -177,7 +184,7 @@ export class TextRegions {
     const start = this.#states.at(state);
     let safe = safeOf.get(start);
     if (safe === undefined) {
-      if (this.#searches === 0) return null;
+      if (this.#searches <= 0) return null;
       safe = this.#searchSafe(state);
       safeOf.set(start, safe);
       for (const place of safe?.places ?? []) safeOf.set(place, safe);
@@ -191,7 +198,9 @@ export class TextRegions {
   }
 
   #searchSafe(state: number): SafeRegion | null {
-    const found = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
+    const search = this.#orNone(() => findSafeLeads(state, this.#states, this.#search));
+    const found = search?.leads ?? null;
+    if (found === null && (search === null || search.looks > LONG_LOOKS)) this.#failedLong();
     const dead = found && this.#orNone(() => this.#deadLeads(found));
     if (found === null || dead === null) return null;
     const { others } = found;
@@ -204,6 +213,14 @@ export class TextRegions {
       places: found.places.map((place) => this.#states.at(place)),
       reach: this.#states.reach,
     };
+  }
+
+  /** No other search of this walk, and no more than a few of the grammar, are to be as long in vain. */
+  #failedLong(): void {
+    const { automaton } = this.#states;
+    const count = (longFailures.get(automaton) ?? 0) + 1;
+    longFailures.set(automaton, count);
+    this.#searches = 0;
   }
 
   #deadLeads({ others, places }: SafeLeads): Uint8Array {

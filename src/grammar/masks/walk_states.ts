@@ -94,6 +94,11 @@ export class WalkStates {
     return known === UNKNOWN ? this.resolve(state, byteClass) : known;
   }
 
+  /** The grammar's own: the same object for all walks. */
+  get automaton(): object {
+    return this.#configurations.automaton;
+  }
+
   /** Threads that may still be followed in this operation. */
   get workLeft(): number {
     return this.#configurations.workLeft;
