@@ -63,6 +63,8 @@ export interface PlainFacts {
   readonly lengths: Uint8Array;
   /** Where there are some: four times the node behind the regular language, and what is said above of it. */
   readonly exits: Uint32Array;
+  /** Where its characters are counted: the most that any of those behind it needs behind itself. */
+  readonly needs: Uint16Array;
 }
 
 /** Collects them. */
@@ -70,6 +72,7 @@ export class PlainNodes {
   readonly #nodes: number[] = [];
   readonly #lengths: number[] = [];
   readonly #exits: number[] = [];
+  readonly #needs: number[] = [];
 
   /**
    * @param nodes Those of the states of a regular language.
@@ -85,8 +88,10 @@ export class PlainNodes {
       edges.some(({ first }) => first < PLAIN_TEXT[0]![0]),
     );
     const exit = 4 * to + (isCounted ? IS_COUNTED : 0) + (takesControls ? TAKES_CONTROLS : 0);
+    const needs = isCounted ? needsBehind(automaton) : undefined;
     lengths.forEach((length, state) => {
       if (length < LEAST_LENGTH) return;
+      this.#needs.push(needs?.[state] ?? 0);
       this.#nodes.push(nodes[state]!);
       this.#lengths.push(length);
       this.#exits.push(exit);
@@ -97,12 +102,59 @@ export class PlainNodes {
   of(count: number): PlainFacts {
     const lengths = new Uint8Array(count);
     const exits = new Uint32Array(count);
+    const needs = new Uint16Array(count);
     this.#nodes.forEach((node, i) => {
       lengths[node] = this.#lengths[i]!;
       exits[node] = this.#exits[i]!;
+      needs[node] = this.#needs[i]!;
     });
-    return { lengths, exits };
+    return { lengths, exits, needs };
   }
+}
+
+const knownNeeds = new WeakMap<CodePointAutomaton, Uint16Array>();
+
+/** By state: the most characters that must follow any that begins there or further on. */
+function needsBehind(automaton: CodePointAutomaton): Uint16Array {
+  let found = knownNeeds.get(automaton);
+  if (found === undefined) {
+    found = findNeeds(automaton);
+    knownNeeds.set(automaton, found);
+  }
+  return found;
+}
+
+function findNeeds({ states }: CodePointAutomaton): Uint16Array {
+  const before: number[][] = states.map(() => []);
+  const withNeed = new Map<number, number[]>();
+  states.forEach(({ edges }, state) => {
+    for (const edge of edges) {
+      before[edge.target]!.push(state);
+      const need = needBehind(edge);
+      if (need === undefined) continue;
+      const same = withNeed.get(need);
+      if (same === undefined) withNeed.set(need, [state]);
+      else same.push(state);
+      // What begins beside it counts together with it.
+      before[state]!.push(edge.target);
+    }
+  });
+  const found = new Uint16Array(states.length);
+  const isFound = new Uint8Array(states.length);
+  for (const need of [...withNeed.keys()].sort((a, b) => b - a)) {
+    const reached = withNeed.get(need)!.filter((state) => isFound[state] === 0);
+    for (const state of reached) isFound[state] = 1;
+    // A list yields what is added to it on the way.
+    for (const state of reached) {
+      found[state] = need;
+      for (const other of before[state]!) {
+        if (isFound[other] === 1) continue;
+        isFound[other] = 1;
+        reached.push(other);
+      }
+    }
+  }
+  return found;
 }
 
 class Search {

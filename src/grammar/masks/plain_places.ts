@@ -56,11 +56,11 @@ export class PlainPlaces {
   }
 
   #leadOf({ node, frame }: Thread): PlainLead | undefined {
-    const { plain, repeats, depthNeeds } = this.#configurations.automaton;
-    const { mostNeeded } = repeats[frame.repeat] ?? {};
+    const { plain, depthNeeds } = this.#configurations.automaton;
     if (plain.lengths[node]! > 0) {
       const isCounted = (plain.exits[node]! & IS_COUNTED) !== 0;
-      const most = isCounted ? frame.toMax - mostNeeded! : Number.POSITIVE_INFINITY;
+      // The character that began here is counted already.
+      const most = isCounted ? frame.toMax + 1 - plain.needs[node]! : Number.POSITIVE_INFINITY;
       const length = plain.lengths[node] === ENDLESS ? most : Math.min(plain.lengths[node]!, most);
       return { length, reach: frame.depth + depthNeeds[node]! };
     }

@@ -143,13 +143,17 @@ export class TextRegions {
   of(state: number, height: number, nodes: number): Region | undefined {
     const known = this.#known[state] ?? this.#look(state);
     const { plain } = known;
-    if (plain !== null && plain.length >= Math.min(height, LEAST_LENGTH)) return plain;
     known.nodes += nodes;
+    if (plain !== null && plain.length >= Math.min(height, LEAST_LENGTH)) {
+      const isBetterBelow =
+        plain.length < height && nodes >= WORTH_A_SEARCH && this.#textBehind(state) >= plain.length;
+      return isBetterBelow ? undefined : plain;
+    }
     if (known.nodes < WORTH_A_LOOK) return undefined;
     const chain = this.#chain(state, height, known);
     if (known.nodes < WORTH_A_SEARCH || (chain && left(chain) <= FEW)) return chain;
     if (known.safe === undefined) {
-      known.safe = this.#leadsToText(state, height) ? null : this.#findSafe(state);
+      known.safe = this.#textBehind(state) >= height ? null : this.#findSafe(state);
     }
     const { safe } = known;
     return safe && (chain === undefined || 2 * left(safe) < left(chain)) ? safe : chain;
@@ -163,15 +167,15 @@ export class TextRegions {
   }
 
   /**
-   * Whether most characters lead to where all plain text leads on: then a few lead elsewhere from here
-   * alone, as behind a key's first letter, and a region from here on would be broken by them wherever
-   * they stand.
+   * Characters of any plain text that lead on from where most characters lead to, if that is elsewhere:
+   * then a few lead to other places from here alone, as behind a key's first letter, and a region from
+   * here on would be broken by them wherever they stand.
    */
-  #leadsToText(state: number, height: number): boolean {
+  #textBehind(state: number): number {
     const next = this.#usualWay(state)?.next;
-    if (next === undefined || next === state) return false;
+    if (next === undefined || next === state) return 0;
     const { plain } = this.#known[next] ?? this.#look(next);
-    return plain !== null && plain.length >= height;
+    return plain?.length ?? 0;
   }
 
   #findPlain(state: number): Region | null {

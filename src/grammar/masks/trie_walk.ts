@@ -30,6 +30,7 @@ const PIECE = { nodes: 2048, work: 1024 };
 const TEXT_SHIFT = 3;
 
 const LAST_CONTROL = 0x1f;
+const NO_NODE = -1;
 
 /** Nodes of the smallest subtrees that are taken as text. */
 const LEAST_NODES = 24;
@@ -49,6 +50,8 @@ export class TrieWalk {
   readonly #regions: TextRegions;
   /** The last node that was come by on each depth. */
   readonly #way: Int32Array;
+  /** By depth, the last node whose way was followed: its state is in `path` while no other one is. */
+  readonly #followed: Int32Array;
 
   constructor(options: TrieWalkOptions) {
     const { configurations, plain, trie, words, mostBehind = -1, endsBeyond = false } = options;
@@ -60,6 +63,7 @@ export class TrieWalk {
     this.#states = new WalkStates(configurations);
     this.#path = new Int32Array(trie.maxDepth + 1);
     this.#way = new Int32Array(trie.maxDepth + 1);
+    this.#followed = new Int32Array(trie.maxDepth + 1);
     const states = this.#states;
     this.#regions = new TextRegions(states, {
       isMarked: (state) => this.#left >= 0 && states.accepting[state] === 1,
@@ -94,6 +98,7 @@ export class TrieWalk {
     const state = this.#states.of(start);
     this.#path[depth] = state;
     this.#runs.length = 0;
+    this.#followed.fill(NO_NODE);
     let node = this.#enter(state, { from, to, depth });
     while (node < to && !this.isOver) {
       node = this.#advance(node, to);
@@ -301,14 +306,17 @@ export class TrieWalk {
   #followWay(node: number, run: Run): number {
     const { bytes, depths } = this.#trie;
     const { classOf } = this.#configurations.automaton;
-    const states = this.#states;
+    const [states, path, way, followed] = [this.#states, this.#path, this.#way, this.#followed];
     const end = depths[node]!;
-    let state = this.#path[run.depth]!;
-    for (let depth = run.depth + 1; depth < end; depth++) {
-      const byteClass = classOf[bytes[this.#way[depth]!]!]!;
+    let depth = end - 1;
+    while (depth > run.depth && followed[depth] !== way[depth]) depth -= 1;
+    let state = path[depth]!;
+    for (depth += 1; depth < end; depth++) {
+      const byteClass = classOf[bytes[way[depth]!]!]!;
       const next = states.table[state * states.width + byteClass]!;
       state = next === UNKNOWN ? states.resolve(state, byteClass) : next;
-      this.#path[depth] = state;
+      path[depth] = state;
+      followed[depth] = way[depth]!;
     }
     return state;
   }
