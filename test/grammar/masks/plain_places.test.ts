@@ -77,6 +77,16 @@ describe("PlainPlaces", () => {
     expect(known(long, '"').length).toBe(0);
   });
 
+  test("counts all characters of a bounded text that no longer has to go on", () => {
+    const pattern = "^[^1]|^1[^2]";
+    const bounded = schema({ type: "string", minLength: 20, maxLength: 60, pattern });
+    expect(known(bounded, '"x').length).toBe(59);
+    const address = schema({ type: "string", maxLength: 60, not: { format: "ipv4" } });
+    expect(known(address, '"x').length).toBe(59);
+    // What may still become an address has one character more behind it.
+    expect(known(address, '"1').length).toBeLessThan(59);
+  });
+
   test("knows rounds of characters and lines, which a line end may follow", () => {
     expect(known(regex(".{0,40}\\n"), "ab")).toEqual({ length: 37, isEnclosed: false });
     expect(known(regex("(.|\\n)*"), "a")).toEqual({ length: endless, isEnclosed: false });

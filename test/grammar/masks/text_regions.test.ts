@@ -64,6 +64,16 @@ const GRAMMARS: Readonly<Record<string, Grammar>> = {
   "counted text": regex("[^1]{2,9}"),
   "a string": schema({ type: "string" }),
   "a string of bounds": schema({ type: "string", minLength: 2, maxLength: 5 }),
+  "text that only its first character takes elsewhere": schema({
+    properties: { c: { type: "integer" } },
+    patternProperties: { "^aa": false, "1$": { type: "boolean" } },
+  }),
+  "bounded text but for a few": schema({
+    type: "string",
+    minLength: 2,
+    maxLength: 7,
+    not: { anyOf: [{ enum: ["ab", "abca", "bb1c1"] }, { pattern: "^é" }] },
+  }),
   "a string with a pattern": schema({ type: "string", pattern: "a.*c" }),
   "a pattern, whose ranges end behind where they begin": schema({
     type: "string",

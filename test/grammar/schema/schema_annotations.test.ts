@@ -1,6 +1,8 @@
 /** Keywords and formats that say nothing of values, and what is told of them. */
 import { describe, expect, test } from "vitest";
+import { compileGrammar } from "../../../src/grammar/library.ts";
 import { jsonSchemaGrammar } from "../../../src/grammar/schema/json_schema.ts";
+import { randomSource } from "../samples/random_grammar.ts";
 import { judge, refusal } from "../samples/schema_judge.ts";
 
 function warningsOf(schema: unknown): readonly string[] {
@@ -177,6 +179,35 @@ describe("bounds that standards have", () => {
       [address(64, 63), address(1, 1), quoted(64), `"${"a.".repeat(31)}a@b.de"`],
       [address(65, 1), address(1, 64), quoted(65), `"${"a.".repeat(32)}a@b.de"`],
     );
+  });
+
+  test("an email alone is what it is within other bounds", () => {
+    const format = "email";
+    const alone = compileGrammar({ jsonSchema: { type: "string", format } });
+    const bounded = compileGrammar({ jsonSchema: { type: "string", format, maxLength: 400 } });
+    const random = randomSource(5);
+    const parts = [
+      "a",
+      "Z9",
+      "-",
+      ".",
+      "@",
+      '\\"',
+      "\\\\",
+      " ",
+      "[1.2.3.4]",
+      "[IPv6:::1]",
+      "b.de",
+      "é",
+    ];
+    let taken = 0;
+    for (let i = 0; i < 400; i++) {
+      const some = Array.from({ length: 1 + random.below(4) }, () => parts[random.below(12)]!);
+      const text = `"${some.join("")}${random.below(2) === 0 ? "@b.de" : ""}"`;
+      expect(alone.accepts(text), text).toBe(bounded.accepts(text));
+      if (alone.accepts(text)) taken += 1;
+    }
+    expect(taken).toBeGreaterThan(15);
   });
 
   test("a whole number of draft-04 has neither exponent nor point", () => {
