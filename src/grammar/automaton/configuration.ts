@@ -38,3 +38,33 @@ export class Configuration {
     return groups === undefined ? undefined : this.nexts[groups.groupOf[byteClass]!];
   }
 }
+
+/** Which bytes lead alike from some nodes. */
+export interface GroupsOfNodes {
+  readonly nodes: Uint32Array;
+  readonly groups: ByteGroups;
+}
+
+/** A hash with one more number in it. */
+export function mixed(hash: number, number: number): number {
+  const product = Math.imul(hash ^ number, 0x9e3779b1);
+  return (product ^ (product >>> 15)) + 1;
+}
+
+/** Whether threads are in these places, in this order. */
+export function hasNodes(threads: readonly Thread[], nodes: Uint32Array): boolean {
+  if (threads.length !== nodes.length) return false;
+  for (let i = 0; i < nodes.length; i++) if (threads[i]!.node !== nodes[i]) return false;
+  return true;
+}
+
+/** Whether a configuration is the one of these threads. */
+export function isSame(
+  known: Configuration,
+  threads: readonly Thread[],
+  accepting: boolean,
+): boolean {
+  if (known.accepting !== accepting || known.threads.length !== threads.length) return false;
+  for (let i = 0; i < threads.length; i++) if (known.threads[i] !== threads[i]) return false;
+  return true;
+}

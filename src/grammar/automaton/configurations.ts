@@ -17,51 +17,14 @@ import { GrammarError } from "../grammar_error.ts";
 import type { ListRole } from "./automaton_node.ts";
 import type { ByteAutomaton } from "./byte_automaton.ts";
 import { type ByteGroups, byteGroups } from "./byte_groups.ts";
-import { Configuration } from "./configuration.ts";
+import { Configuration, type GroupsOfNodes, hasNodes, isSame, mixed } from "./configuration.ts";
 import type { ConfigurationLimits } from "./configuration_limits.ts";
+import * as size from "./configuration_limits.ts";
 import { Frame, type Horizons, type Thread, withoutCovered } from "./frames.ts";
 import { type NodeView, NodeViews } from "./node_views.ts";
 import { WrittenParts } from "./unordered_list.ts";
 
 export type { Configuration };
-
-/** What one operation may add to what is remembered; half of all where that is more. */
-const OPERATION_BYTES = 48 * 2 ** 20;
-/** Bytes of memory, roughly. */
-const THREAD_BYTES = 100;
-const FRAME_BYTES = 400;
-const CONFIGURATION_BYTES = 300;
-const EDGE_BYTES = 8;
-/** Of groups of bytes, besides the classes. */
-const GROUPS_BYTES = 300;
-const REFERENCE_BYTES = 16;
-
-/** Memory is looked at when so many threads more are pending, in a row of bits. */
-const PENDING_MASK = 15;
-
-/** Which bytes lead alike from some nodes. */
-interface GroupsOfNodes {
-  readonly nodes: Uint32Array;
-  readonly groups: ByteGroups;
-}
-
-/** A hash with one more number in it. */
-function mixed(hash: number, number: number): number {
-  const product = Math.imul(hash ^ number, 0x9e3779b1);
-  return (product ^ (product >>> 15)) + 1;
-}
-
-function hasNodes(threads: readonly Thread[], nodes: Uint32Array): boolean {
-  if (threads.length !== nodes.length) return false;
-  for (let i = 0; i < nodes.length; i++) if (threads[i]!.node !== nodes[i]) return false;
-  return true;
-}
-
-function isSame(known: Configuration, threads: readonly Thread[], accepting: boolean): boolean {
-  if (known.accepting !== accepting || known.threads.length !== threads.length) return false;
-  for (let i = 0; i < threads.length; i++) if (known.threads[i] !== threads[i]) return false;
-  return true;
-}
 
 export class Configurations {
   readonly automaton: ByteAutomaton;
@@ -122,14 +85,14 @@ export class Configurations {
   /** Memory that is remembered, roughly. */
   get bytes(): number {
     const { threads, frames } = this.#bottom.population;
-    const perGroups = GROUPS_BYTES + 2 * this.automaton.classes.length;
+    const perGroups = size.GROUPS_BYTES + 2 * this.automaton.classes.length;
     return (
-      threads * THREAD_BYTES +
-      frames * FRAME_BYTES +
-      this.#knownCount * CONFIGURATION_BYTES +
-      this.#knownEdges * EDGE_BYTES +
+      threads * size.THREAD_BYTES +
+      frames * size.FRAME_BYTES +
+      this.#knownCount * size.CONFIGURATION_BYTES +
+      this.#knownEdges * size.EDGE_BYTES +
       this.#groups.size * perGroups +
-      (this.#knownThreads + this.#views.entries) * REFERENCE_BYTES
+      (this.#knownThreads + this.#views.entries) * size.REFERENCE_BYTES
     );
   }
 
@@ -140,7 +103,7 @@ export class Configurations {
   begin(): void {
     this.#work = this.#maxWork;
     const kept = this.bytes <= this.#maxBytes ? this.bytes : 0;
-    this.#mostBytes = kept + Math.max(OPERATION_BYTES, this.#maxBytes / 2);
+    this.#mostBytes = kept + Math.max(size.OPERATION_BYTES, this.#maxBytes / 2);
     if (this.bytes > this.#maxBytes) this.forget();
   }
 
@@ -336,7 +299,7 @@ export class Configurations {
     if (thread.stamp === this.#stamp) return;
     thread.stamp = this.#stamp;
     this.spend(1);
-    if ((this.#pending.length & PENDING_MASK) === 0 && this.bytes > this.#mostBytes) {
+    if ((this.#pending.length & size.PENDING_MASK) === 0 && this.bytes > this.#mostBytes) {
       throw new GrammarError("Cannot follow the grammar: a single step takes too much memory");
     }
     this.#reach = Math.max(this.#reach, depth);
