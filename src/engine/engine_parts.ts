@@ -12,7 +12,7 @@ import type { ModelDescription } from "../generation.ts";
 import { RECORDED_PASSES } from "../parallel/experts/expert_options.ts";
 import { NgramProposer } from "../speculation/ngram_proposer.ts";
 import { ObservedCosts } from "../speculation/observed_costs.ts";
-import type { StepCosts } from "../speculation/step_costs.ts";
+import type { StepCosts, StepSize } from "../speculation/step_costs.ts";
 import type { Drafting } from "./create_sequence.ts";
 import { adaptiveChoice } from "./drafts/adaptive_choice.ts";
 import { measureCosts } from "./drafts/measure_costs.ts";
@@ -184,7 +184,9 @@ export async function costsOf(
 ): Promise<StepCosts | undefined> {
   if (!loaded.options.adaptiveDrafts) return undefined;
   if (stepCosts !== undefined) return stepCosts;
-  const measured = await measureCosts(loaded);
+  const { filledSteps } = loaded.runner;
+  const computed = filledSteps && ((step: StepSize) => filledSteps.of(step)?.rows ?? step.rows);
+  const measured = { ...(await measureCosts(loaded)), computed };
   return loaded.options.draftSteps > 0 ? measured : new ObservedCosts(measured);
 }
 

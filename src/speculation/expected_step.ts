@@ -4,7 +4,7 @@
  * @module
  */
 import type { Candidate } from "./draft_history.ts";
-import { StepCost, type StepCosts } from "./step_costs.ts";
+import { computedRows, StepCost, type StepCosts } from "./step_costs.ts";
 
 /** What a choice that replaces another one has to bring more, as a share. */
 export const CLEARLY = 0.02;
@@ -55,11 +55,20 @@ export class ExpectedStep {
 
   get ms(): number {
     const { target, entering, waiting, draft } = this.#costs;
-    const rows = this.#plainRows + this.#drafts;
+    const rows = this.#rows;
     const plain = target.of(rows);
     if (this.#drafts === 0) return plain;
     const made = this.#longest * draft.of(this.#drafting);
     return plain + made + entering.of(rows) + (waiting?.of(rows) ?? 0);
+  }
+
+  /** Those that it computes. */
+  get #rows(): number {
+    const rows = this.#plainRows + this.#drafts;
+    const sequences = this.#sequences;
+    // Steps with rows of prompts are not filled up.
+    if (this.#plainRows > sequences) return rows;
+    return computedRows(this.#costs, { sequences, rows, longest: this.#longest + 1 });
   }
 
   get tokensPerMs(): number {

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { CostOfRows, StepCosts } from "./step_costs.ts";
+import { type CostOfRows, computedRows, type StepCosts, type StepSize } from "./step_costs.ts";
 
 /** The weight of a new step, once there were several: small, as steps that run ahead end in bursts. */
 const NEWEST = 0.04;
@@ -87,6 +87,7 @@ function sizeOf(rows: number): number {
 }
 
 export class ObservedCosts implements StepCosts {
+  readonly computed: StepCosts["computed"];
   readonly target: CostOfRows;
   readonly waiting: CostOfRows;
   readonly entering: CostOfRows;
@@ -100,13 +101,15 @@ export class ObservedCosts implements StepCosts {
     const ofAhead = (rows: number) => this.#ahead.of(rows) * table.target.of(rows);
     const ofAlone = (rows: number) => this.#alone.of(rows) * this.#tableOf(rows, true);
     this.#table = table;
+    this.computed = table.computed;
     this.target = { of: ofAhead };
     this.waiting = { of: (rows) => Math.max(ofAlone(rows) - ofAhead(rows), 0) };
     this.entering = table.entering;
     this.draft = table.draft;
   }
 
-  took(rows: number, ms: number, isAlone: boolean): void {
+  took(step: StepSize, ms: number, isAlone: boolean): void {
+    const rows = computedRows(this, step);
     const [own, other] = isAlone ? [this.#alone, this.#ahead] : [this.#ahead, this.#alone];
     const table = this.#tableOf(rows, isAlone);
     if (!(table > 0 && ms >= 0)) return;

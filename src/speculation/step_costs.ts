@@ -56,8 +56,19 @@ export class StepCost implements CostOfRows {
   }
 }
 
+/** A step of generated tokens and drafts, without rows of prompts. */
+export interface StepSize {
+  readonly sequences: number;
+  /** Of all of them, drafts among them. */
+  readonly rows: number;
+  /** Rows of the sequence that has most, at least 1. */
+  readonly longest: number;
+}
+
 /** What a step with drafts takes. */
 export interface StepCosts {
+  /** Rows that such a step computes, those of padding among them. Default: those that it has. */
+  readonly computed?: ((step: StepSize) => number) | undefined;
   /** A step of the target, whose rows are those of all sequences, drafts among them. */
   readonly target: CostOfRows;
   /** What so many rows take more where they enter the draft's cache; nothing where it has none. */
@@ -69,9 +80,20 @@ export interface StepCosts {
   /**
    * Takes note of a step that has run. Absent where the costs stay what they are.
    *
-   * @param rows Of generated tokens and drafts; it has no others.
    * @param ms From the end of the step before.
    * @param isAlone Whether it was submitted while no other was in flight.
    */
-  took?(rows: number, ms: number, isAlone: boolean): void;
+  took?(step: StepSize, ms: number, isAlone: boolean): void;
 }
+
+/** Rows that a step computes. */
+export function computedRows({ computed }: Pick<StepCosts, "computed">, step: StepSize): number {
+  return computed?.(step) ?? step.rows;
+}
+
+/** A step of so many sequences without drafts. */
+export const plainStep = (sequences: number): StepSize => ({
+  sequences,
+  rows: sequences,
+  longest: 1,
+});

@@ -8,7 +8,7 @@
  */
 import { candidatesOf, type DraftingSequence } from "./draft_history.ts";
 import { ExpectedStep } from "./expected_step.ts";
-import type { StepCosts } from "./step_costs.ts";
+import { computedRows, plainStep, type StepCosts } from "./step_costs.ts";
 
 const LEAST_GAIN = 0.05;
 /** Less probable drafts are nowhere worth a row, nor the time to weigh them. */
@@ -30,7 +30,7 @@ export function whoWaits(
   leastGain = LEAST_GAIN,
 ): ReadonlySet<number> {
   const all = sequences.length + others;
-  const plain = all / costs.target.of(all);
+  const plain = all / costs.target.of(computedRows(costs, plainStep(all)));
   /** By how much some gain, beyond the least of each. */
   const gainOf = (waiting: readonly DraftingSequence[]) => {
     const gain = rateWaiting(costs, waiting, all) / plain - 1;
@@ -48,7 +48,7 @@ export function whoWaits(
 function rateWaiting(costs: StepCosts, waiting: readonly DraftingSequence[], all: number): number {
   const ahead = all - waiting.length;
   const step = new ExpectedStep(costs, all, { plainRows: all, runsAlone: ahead === 0 });
-  const msAhead = costs.target.of(ahead);
+  const msAhead = costs.target.of(computedRows(costs, plainStep(ahead)));
   let best = 0;
   for (const draft of candidatesOf(waiting, LEAST_PROBABLE)) {
     step.add(draft);

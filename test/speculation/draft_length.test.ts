@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { DraftHistory } from "../../src/speculation/draft_history.ts";
 import { DraftLengthController } from "../../src/speculation/draft_length.ts";
-import { StepCost } from "../../src/speculation/step_costs.ts";
+import { StepCost, type StepSize } from "../../src/speculation/step_costs.ts";
 import { seeded } from "../support/seeded.ts";
 
 const MOST = 8;
@@ -84,6 +84,43 @@ function bestRate(probability: number, stepCosts = costs()): number {
   const rates = Array.from({ length: MOST + 1 }, (_, n) => rate(n, probability, stepCosts));
   return Math.max(...rates);
 }
+
+describe("drafts in steps that are filled up with rows for every sequence", () => {
+  /** What each sequence has where all drafts of the first are right and others have none, or as many. */
+  const chosen = (sequences: number, others: number) => {
+    const table = costs({ base: 1, row: 0.2, draft: 0 });
+    const computed = (step: StepSize) => step.sequences * step.longest;
+    return [table, { ...table, computed }].map((each) => {
+      const controller = new DraftLengthController(each, { probes: false });
+      const given = Array.from({ length: sequences }, (_, i) => {
+        const history = controller.history();
+        for (let n = 0; n < 40; n++) controller.record(history, 1, 1);
+        return { history, most: i === 0 ? 1 : others };
+      });
+      return controller.choose(given).verified.reduce((sum, one) => sum + one, 0);
+    });
+  };
+
+  test("are none where the rows of the others cost more than they bring", () => {
+    expect(chosen(16, 0)).toEqual([1, 0]);
+  });
+
+  test("are those of all, where all have some", () => {
+    expect(chosen(16, 1)).toEqual([16, 16]);
+  });
+
+  test("are waited for where that pays too", () => {
+    const table = costs({ base: 1, row: 0.02, draft: 0 });
+    const computed = (step: StepSize) => step.sequences * step.longest;
+    const waits = [table, { ...table, computed }].map((each) => {
+      const controller = new DraftLengthController(each, { probes: false });
+      const history = controller.history();
+      for (let n = 0; n < 40; n++) controller.record(history, MOST, MOST);
+      return controller.whoWaits([{ history, most: MOST }], 31).size;
+    });
+    expect(waits).toEqual([1, 0]);
+  });
+});
 
 describe("useless drafts", () => {
   test.each([1, 4, 32])("at most 3 of 100 steps have any, in a batch of %i", (sequences) => {

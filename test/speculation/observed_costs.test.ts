@@ -1,7 +1,7 @@
 /** What steps take is what they took, by kind and by rows, beside what was measured before the first one. */
 import { describe, expect, test } from "vitest";
 import { ObservedCosts } from "../../src/speculation/observed_costs.ts";
-import { StepCost } from "../../src/speculation/step_costs.ts";
+import { StepCost, type StepSize } from "../../src/speculation/step_costs.ts";
 
 const NOTHING = new StepCost([]);
 /** A step takes 1 and a tenth of a row; 0.5 more where nothing runs ahead. */
@@ -16,10 +16,12 @@ const alone = (costs: ObservedCosts, rows: number) =>
   costs.target.of(rows) + costs.waiting.of(rows);
 const tableAlone = (rows: number) => TABLE.target.of(rows) + TABLE.waiting.of(rows);
 
+const stepOf = (rows: number) => ({ sequences: 1, rows, longest: rows });
+
 /** Costs behind so many steps of some rows that took so many times as long as the table says. */
 function seen(costs: ObservedCosts, steps: number, rows: number, ratio: number, isAlone: boolean) {
   const table = isAlone ? tableAlone(rows) : TABLE.target.of(rows);
-  for (let i = 0; i < steps; i++) costs.took(rows, ratio * table, isAlone);
+  for (let i = 0; i < steps; i++) costs.took(stepOf(rows), ratio * table, isAlone);
   return costs;
 }
 
@@ -83,13 +85,24 @@ describe("what steps take", () => {
     expect(alone(costs, 8) / before).toBeLessThan(1.1);
   });
 
+  test("is that of the rows that are computed, where steps are filled up", () => {
+    const computed = (step: StepSize) => step.sequences * step.longest;
+    const costs = new ObservedCosts({ ...TABLE, computed });
+    for (let i = 0; i < 200; i++) {
+      costs.took({ sequences: 4, rows: 5, longest: 2 }, 2 * TABLE.target.of(8), false);
+      costs.took({ sequences: 5, rows: 5, longest: 1 }, TABLE.target.of(5), false);
+    }
+    expect(ahead(costs, 8) / TABLE.target.of(8)).toBeCloseTo(2, 1);
+    expect(ahead(costs, 5) / TABLE.target.of(5)).toBeCloseTo(1, 1);
+  });
+
   test("changes little by one step that took very long, and not by what is no time", () => {
     const costs = seen(new ObservedCosts(TABLE), 50, 2, 1, false);
     seen(costs, 1, 2, 10_000, false);
     expect(ahead(costs, 2) / TABLE.target.of(2)).toBeLessThan(1.4);
     const before = ahead(costs, 2);
-    for (const ms of [Number.NaN, -1]) costs.took(2, ms, false);
-    costs.took(0, 5, false);
+    for (const ms of [Number.NaN, -1]) costs.took(stepOf(2), ms, false);
+    costs.took(stepOf(0), 5, false);
     expect(ahead(costs, 2)).toBe(before);
   });
 

@@ -4,6 +4,7 @@
  *
  * @module
  */
+
 import type { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { UnsupportedError } from "../../errors.ts";
@@ -16,6 +17,7 @@ import type { RankStatus } from "../../ranks_status.ts";
 import { type LoadedModel, loadModel } from "../load/load.ts";
 import type { LoadOptions } from "../load/load_options.ts";
 import type { SampledRow } from "../sample/sampled_row.ts";
+import type { FilledSteps } from "../step/filled_steps.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
 import type { EngineModel } from "./engine_model.ts";
 import { LedGroup, LedModel } from "./led_group.ts";
@@ -206,6 +208,10 @@ class RankLeader implements StepRunner {
 
   get maxScoredRows(): number {
     return this.#model.loaded.runner.maxScoredRows;
+  }
+
+  get filledSteps(): FilledSteps {
+    return this.#model.loaded.runner.filledSteps;
   }
 
   moveExperts(layer: number, after: readonly number[]): Promise<void> {

@@ -11,6 +11,7 @@ import { GroupError, KernelError } from "../../errors.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import type { Batch } from "../../layers/batch.ts";
 import type { LogitRows, SampledRow, ScoredRow } from "../sample/sampled_row.ts";
+import type { FilledSteps } from "../step/filled_steps.ts";
 import type { ModelRunner } from "../step/model_runner.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "../step/step_runner.ts";
 import { LocalTimes } from "./local_times.ts";
@@ -35,6 +36,10 @@ export class RankRunner implements StepRunner {
 
   get maxScoredRows(): number {
     return this.#ranks[0]!.maxScoredRows;
+  }
+
+  get filledSteps(): FilledSteps {
+    return this.#ranks[0]!.filledSteps;
   }
 
   async moveExperts(layer: number, after: readonly number[]): Promise<void> {

@@ -24,6 +24,7 @@ import { MOST_IN_FLIGHT } from "../schedule/lookahead.ts";
 import { type BatchLimits, stepTensorSizes } from "./batch_limits.ts";
 import { compileStep, type StepDraftModel } from "./compile_step.ts";
 import { ExpertCounter } from "./expert_counter.ts";
+import { type FilledSize, FilledSteps } from "./filled_steps.ts";
 import { type DraftRequest, draftsIn, StepDrafts } from "./step_drafts.ts";
 import { StepRecordings } from "./step_recordings.ts";
 import type { StepOptions, StepRunner, SubmittedStep } from "./step_runner.ts";
@@ -44,12 +45,6 @@ export interface ModelRunnerOptions extends BatchLimits {
   readonly thresholds?: AcceptThresholds | undefined;
 }
 
-/** A size of decode steps whose launches are kept. */
-interface Bucket {
-  readonly rows: number;
-  readonly sequences: number;
-}
-
 interface PrepareOptions {
   readonly request: DraftRequest | undefined;
   /** Whether the caller looks at all logits. */
@@ -58,9 +53,6 @@ interface PrepareOptions {
   readonly isTapped?: boolean;
 }
 
-/** Rows for each that a batch has, up to which it pays to fill up a step of sequences with several. */
-const MOST_FILLED = 2;
-
 export class ModelRunner implements StepRunner {
   readonly recorder: Recorder;
   /** `[maxLogitRows, logitsStride]` f32, valid until the next step; see `StepOptions.keepsLogits`. */
@@ -68,6 +60,7 @@ export class ModelRunner implements StepRunner {
   readonly logitsStride: number;
   /** Prompt rows that one step may score beside a sampled row of every sequence. */
   readonly maxScoredRows: number;
+  readonly filledSteps: FilledSteps;
   readonly plan: Plan<Step>;
   /** `[maxSequences, logitsStride]` f32 of the first drafts; absent where the model does not draft. */
   readonly draftLogits: Tensor | undefined;
@@ -86,7 +79,6 @@ export class ModelRunner implements StepRunner {
   readonly #oneForm: boolean;
   readonly #communicator: Communicator;
   readonly #findsBest: boolean;
-  readonly #buckets: readonly number[];
   readonly #limits: BatchLimits;
   readonly #recordings: StepRecordings;
   readonly #step: Step = { ...EMPTY_STEP };
@@ -98,8 +90,7 @@ export class ModelRunner implements StepRunner {
   #read: (() => Promise<ArrayBuffer>) | undefined;
 
   constructor(options: ModelRunnerOptions) {
-    const { recorder, memory, shape, cache, maxRows, maxLogitRows } = options;
-    const { maxSampledRows, maxSequences } = options;
+    const { recorder, memory, shape, cache, maxLogitRows, maxSampledRows } = options;
     this.recorder = recorder;
     this.maxScoredRows = maxLogitRows - maxSampledRows;
     this.#limits = options;
@@ -111,7 +102,7 @@ export class ModelRunner implements StepRunner {
     const groups = groupedRanks(options.communicator);
     this.#sizes = groups && new SizesExchange(groups);
     this.#findsBest = options.model.findsBest;
-    this.#buckets = options.buckets.filter((size) => size <= Math.min(maxSequences, maxRows));
+    this.filledSteps = new FilledSteps(options.buckets, options);
     const inputSizes = stepTensorSizes(options, cache);
     this.#inputs = new StepInputs(recorder.device, memory, inputSizes);
     this.#step.passes = this.#inputs.prefill.passes;
@@ -360,24 +351,16 @@ export class ModelRunner implements StepRunner {
     this.#drafts.continue(batch, before, padding);
   }
 
-  /**
-   * What a batch is filled up to: the rows of so many sequences, as many of each as the longest has.
-   * Undefined where its launches are recorded as they come.
-   */
-  #bucketFor({ sequences, sources, logitRows }: Batch): Bucket | undefined {
+  /** What a batch is filled up to; undefined where its launches are recorded as they come. */
+  #bucketFor({ sequences, sources, logitRows }: Batch): FilledSize | undefined {
     const rows = sources.length;
-    if (rows === 0 || logitRows.length !== rows) return undefined;
+    if (logitRows.length !== rows) return undefined;
     let longest = 1;
     for (const { phase, queryLength } of sequences) {
       if (phase === "prefill") return undefined;
       longest = Math.max(longest, queryLength);
     }
-    const size = this.#buckets.find((one) => one >= sequences.length);
-    if (size === undefined) return undefined;
-    const filled = size * longest;
-    const fits = filled <= Math.min(this.#limits.maxRows, this.#limits.maxSampledRows);
-    const isWorth = longest === 1 || filled <= MOST_FILLED * rows;
-    return fits && isWorth ? { rows: filled, sequences: size } : undefined;
+    return this.filledSteps.of({ sequences: sequences.length, rows, longest });
   }
 
   destroy(): void {

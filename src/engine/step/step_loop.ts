@@ -5,7 +5,7 @@
  * @module
  */
 
-import type { StepCosts } from "../../speculation/step_costs.ts";
+import type { StepCosts, StepSize } from "../../speculation/step_costs.ts";
 import type { SpeculationFigures } from "../../speculation_figures.ts";
 import type { BalanceWatch } from "../experts/balance_watch.ts";
 import type { ExpertBalancer } from "../experts/expert_balancer.ts";
@@ -193,7 +193,7 @@ export class StepLoop {
     const { step, tokens, drafts, ms, isAlone } = finished;
     this.#progressAt = performance.now();
     told?.renew();
-    if (isGenerated(step)) costs?.took?.(step.batch.sources.length, ms, isAlone);
+    if (isGenerated(step)) costs?.took?.(sizeOf(step), ms, isAlone);
     const committed = profiler.span("commit", () => scheduler.commit(step, tokens, drafts));
     this.#speculation = sumOf(this.#speculation, committed.speculation);
     prefixes?.committed(step);
@@ -261,6 +261,12 @@ export class StepLoop {
 /** Whether it has no row of a prompt. */
 function isGenerated({ batch }: ScheduledStep): boolean {
   return batch.sequences.every(({ phase }) => phase !== "prefill");
+}
+
+function sizeOf({ batch: { sequences, sources } }: ScheduledStep): StepSize {
+  let longest = 1;
+  for (const { queryLength } of sequences) longest = Math.max(longest, queryLength);
+  return { sequences: sequences.length, rows: sources.length, longest };
 }
 
 /** Tells all of them; undefined where none wants to be told. */

@@ -9,6 +9,7 @@ import type { Batch } from "../../layers/batch.ts";
 import type { AdapterRates, RankSpans } from "../../profile.ts";
 import type { SampledRow, ScoredRow } from "../sample/sampled_row.ts";
 import type { ExpertCounts } from "./expert_counter.ts";
+import type { FilledSteps } from "./filled_steps.ts";
 import type { DraftRequest } from "./step_drafts.ts";
 
 export interface StepOptions extends RunOptions {
@@ -82,6 +83,8 @@ export interface StepRunner {
   readonly recorder: Recorder;
   /** Prompt rows that one step may score beside a sampled row of every sequence. */
   readonly maxScoredRows: number;
+  /** What its steps are filled up to; absent where none is, as of attention groups. */
+  readonly filledSteps?: FilledSteps;
   /** As `ModelRunner.submit`. */
   submit(
     batch: Batch,

@@ -126,7 +126,7 @@ describe("answers are those without drafts", () => {
     const generated = batches.filter(({ sequences }) => {
       return sequences.every(({ phase }) => phase !== "prefill");
     });
-    expect(told.map(([rows]) => rows)).toEqual(generated.map(({ sources }) => sources.length));
+    expect(told.map(([{ rows }]) => rows)).toEqual(generated.map(({ sources }) => sources.length));
     expect(told.some(([, , isAlone]) => !isAlone)).toBe(true);
     expect(told.every(([, ms]) => ms >= 0)).toBe(true);
     expect(told.reduce((sum, [, ms]) => sum + ms, 0)).toBeGreaterThan(0);

@@ -7,9 +7,15 @@ import { adaptiveChoice } from "../../../src/engine/drafts/adaptive_choice.ts";
 import { MOST_IN_FLIGHT } from "../../../src/engine/schedule/lookahead.ts";
 import type { ScheduledStep } from "../../../src/engine/schedule/scheduled_step.ts";
 import type { Sequence } from "../../../src/engine/schedule/sequence.ts";
+import { FilledSteps } from "../../../src/engine/step/filled_steps.ts";
 import { NgramProposer } from "../../../src/speculation/ngram_proposer.ts";
 import { ObservedCosts } from "../../../src/speculation/observed_costs.ts";
-import { StepCost, type StepCosts } from "../../../src/speculation/step_costs.ts";
+import {
+  computedRows,
+  StepCost,
+  type StepCosts,
+  type StepSize,
+} from "../../../src/speculation/step_costs.ts";
 import { scheduler, sequence } from "../../support/engines/sequences.ts";
 import { seeded } from "../../support/seeded.ts";
 
@@ -180,10 +186,10 @@ class TimedEngine {
       }
       const oldest = inFlight.shift();
       if (oldest === undefined) break;
-      const rows = oldest.step.batch.sources.length;
-      if (!isPrompt(oldest.step)) this.#told.took?.(rows, oldest.end - now, oldest.isAlone);
-      now = oldest.end;
-      s.commit(oldest.step, oldest.ids);
+      const { step, end, isAlone } = oldest;
+      if (!isPrompt(step)) this.#told.took?.(sizeOf(step), end - now, isAlone);
+      now = end;
+      s.commit(step, oldest.ids);
     }
     expect(s.hasWork).toBe(false);
     for (const [one, { answer }] of this.#texts) {
@@ -196,7 +202,7 @@ class TimedEngine {
   #msOf(step: ScheduledStep, isAlone: boolean): number {
     if (isPrompt(step)) return 0;
     const { target, waiting } = this.#costs;
-    const rows = step.batch.sources.length;
+    const rows = computedRows(this.#costs, sizeOf(step));
     const scatter = 1 + SCATTER * (this.#scatter() - 0.5);
     return scatter * (target.of(rows) + (isAlone ? waiting!.of(rows) : 0));
   }
@@ -225,6 +231,11 @@ class TimedEngine {
 
 const isPrompt = ({ batch }: ScheduledStep) =>
   batch.sequences.some(({ phase }) => phase === "prefill");
+
+function sizeOf({ batch: { sequences, sources } }: ScheduledStep): StepSize {
+  const longest = Math.max(...sequences.map(({ queryLength }) => queryLength));
+  return { sequences: sequences.length, rows: sources.length, longest };
+}
 
 const NONE = { most: 0, adaptive: false };
 const PINNED = { most: 7, adaptive: false };
@@ -258,8 +269,18 @@ const CASES = {
   "one of four a copy": (texts: Texts, i: number) => (i % 4 === 0 ? texts.copy() : texts.chat()),
 };
 
+/** Sequences of steps whose launches are kept, here those of every batch. */
+const FILLED = new FilledSteps([1, 2, 4, 8, 16, 32], {
+  maxRows: 512,
+  maxSampledRows: 512,
+  maxSequences: 32,
+});
+/** The processor's, where steps are filled up with rows that cost what others do. */
+const FILLING = { ...PROCESSOR, computed: (step: StepSize) => FILLED.of(step)?.rows ?? step.rows };
+
 describe.each([
   ["a processor", PROCESSOR],
+  ["a processor that fills steps up", FILLING],
   ["a GPU", GPU],
 ])("n-grams by the costs of %s", (_, costs) => {
   test.each([1, 4, 16, 32])("never lose to none in a batch of %i", (batch) => {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StepCost, type StepCosts } from "../../../src/speculation/step_costs.ts";
+import { StepCost, type StepCosts, type StepSize } from "../../../src/speculation/step_costs.ts";
 import type { SimulatedOptions } from "./simulated_engine.ts";
 
 /** Draws whole numbers below its argument. */
@@ -25,6 +25,9 @@ function costsOf(row: number): StepCosts {
   return { target: cost(10, row), entering: cost(1, row / 4), draft: cost(1, 0.1) };
 }
 
+/** Rows of steps that have as many of each sequence as the longest has. */
+const filledUp = ({ sequences, longest }: StepSize) => sequences * longest;
+
 /** Drafts of n-grams, of steps, or none: chains and trees, as many as can be and as many as pay. */
 export function randomDrafts(random: Random, contextLength: number): Partial<SimulatedOptions> {
   const all: Partial<SimulatedOptions>[] = [
@@ -36,6 +39,7 @@ export function randomDrafts(random: Random, contextLength: number): Partial<Sim
     { maxDrafts: 2, draftSteps: 5, contextLength },
     { maxDrafts: 3, draftSteps: 3, costs: costsOf(random(12)) },
     { maxDrafts: 7, costs: costsOf(random(12)) },
+    { maxDrafts: 7, costs: { ...costsOf(random(12)), computed: filledUp } },
     { maxDrafts: 5, draftSteps: 3, tree: { steps: 3, topk: 2, draftTokens: 6 } },
     {
       ...{ maxDrafts: 7, draftSteps: 2, contextLength },
