@@ -8,14 +8,10 @@
 import "../support/driver_threads.ts";
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { WeightSource } from "../../src/checkpoint/source.ts";
-import { Engine } from "../../src/engine/engine.ts";
-import type { SpeculationOptions } from "../../src/speculation/speculation_options.ts";
 import { acceptLength } from "../../src/speculation_figures.ts";
+import { EMBEDDED_MODEL } from "../../test/support/checkpoints/embedded_model.ts";
 import { folderSource } from "../../test/support/checkpoints/folder_source.ts";
 import { uselessDrafts } from "../../test/support/checkpoints/useless_drafts.ts";
-import { device } from "../../test/support/devices/gpu.ts";
-import { chat, complete, EMBEDDED_MODEL } from "../../test/support/engines/engine.ts";
 import {
   GREEDY,
   ModelSession,
@@ -24,124 +20,26 @@ import {
 import { machine } from "../support/machine.ts";
 import { median, noiseOf } from "../support/noise.ts";
 import { table } from "../support/table.ts";
+import {
+  answerAll,
+  BATCHES,
+  CHATS,
+  CONTROL,
+  compare,
+  expectNoLoss,
+  openEngines,
+  type Setting,
+} from "./compared_engines.ts";
 
-const BATCHES = [1, 4, 16, 32];
-/** Rounds of each batch: so many at least, and as many as there is time for. */
-const ROUNDS = { least: 5, most: 25, seconds: 6 };
 const DRAFTS = 3;
 /**
  * A step that verifies them for one request, in steps of one row: 1.80, 1.84 and 1.92 in runs on llvmpipe
  * with one driver thread and both cores to itself. docs/performance.md says why it is not less.
  */
 const MOST_TIMES_AS_LONG = 2.1;
-/** Of the speed without drafts that is left where their number follows what they bring, but for noise. */
-const LEAST = 0.97;
-/** Prompts of the model's own subjects, which its module has learned too. */
-const CHATS = [
-  "Tell me a story.",
-  "What is 12 + 7?",
-  "What is the capital of Japan?",
-  "How are you?",
-  "What can you do?",
-  "What is 34 + 5?",
-];
 /** Its number in the embedded model. */
 const MODULE_LAYER = 5;
-/** The second engine of settings that are compared for losses is as the first. */
-const CONTROL = 1;
 const COPIED = Array.from({ length: 5 }, () => "apple river zobrax").join(" ");
-
-interface Setting {
-  readonly name: string;
-  readonly speculation?: SpeculationOptions;
-  /** Default: the embedded model. */
-  readonly source?: WeightSource;
-  readonly draftModel?: WeightSource;
-}
-
-/** Engines that answer the same prompts side by side; the first has no drafts. */
-async function openEngines(settings: readonly Setting[]): Promise<readonly Engine[]> {
-  const engines: Engine[] = [];
-  for (const { speculation, source = folderSource(EMBEDDED_MODEL), draftModel } of settings) {
-    const given = { device, maxRowsPerStep: 256, maxTotalTokens: 8192, triesInvariance: false };
-    const drafts = { ...(speculation && { speculation }), ...(draftModel && { draftModel }) };
-    engines.push(await Engine.load(source, { ...given, ...drafts }));
-  }
-  return engines;
-}
-
-/** Tokens of all answers, and the seconds that they took together. */
-async function answerAll(engine: Engine, prompts: readonly string[]) {
-  const started = performance.now();
-  const answers = await Promise.all(
-    prompts.map((content) => {
-      const sampling = { temperature: 0, maxNewTokens: 100 };
-      return complete(engine, { messages: chat(content), sampling });
-    }),
-  );
-  const seconds = (performance.now() - started) / 1000;
-  return { seconds, answers: answers.map(({ tokens }) => tokens) };
-}
-
-/**
- * Prints tokens per second of each engine by batch, and checks that all answer alike.
- *
- * @returns By batch, how many times as fast as the first engine each other one is, in each round: all take
- *   turns in it, as a machine's speed changes from round to round.
- */
-async function compare(
-  settings: readonly Setting[],
-  engines: readonly Engine[],
-  contents: readonly string[],
-  batches: readonly number[] = BATCHES,
-): Promise<Speedups> {
-  const rows: string[][] = [];
-  const speedups = new Map<number, readonly (readonly number[])[]>();
-  for (const batch of batches) {
-    const prompts = Array.from({ length: batch }, (_, i) => contents[i % contents.length]!);
-    // What is compiled at the first use, and prompts, which are cached then.
-    const want = await answerAll(engines[0]!, prompts);
-    for (const engine of engines) await answerAll(engine, prompts);
-    const times = engines.map((): number[] => []);
-    const begun = performance.now();
-    for (let round = 0; round < ROUNDS.most; round++) {
-      const isLate = performance.now() - begun > 1000 * ROUNDS.seconds;
-      if (round >= ROUNDS.least && isLate) break;
-      // Each is first in turn: none is always behind the same other one.
-      for (let turn = 0; turn < engines.length; turn++) {
-        const i = (turn + round) % engines.length;
-        const { seconds, answers } = await answerAll(engines[i]!, prompts);
-        expect(answers, `${settings[i]!.name}, batch ${batch}`).toEqual(want.answers);
-        times[i]!.push(seconds);
-      }
-    }
-    const [plain, ...others] = times;
-    const ratios = others.map((own) => own.map((seconds, i) => plain![i]! / seconds));
-    const speed = want.answers.reduce((sum, { length }) => sum + length, 0) / median(plain!);
-    speedups.set(batch, ratios);
-    rows.push([
-      `${batch}`,
-      speed.toFixed(0),
-      ...ratios.map(median).map((ratio) => `${(ratio * speed).toFixed(0)} (${ratio.toFixed(2)}x)`),
-    ]);
-  }
-  console.log(table(["tokens/s, batch", ...settings.map(({ name }) => name)], rows));
-  return speedups;
-}
-
-/** By batch: of each engine but the first the speeds of all rounds, to the first one's. */
-type Speedups = ReadonlyMap<number, readonly (readonly number[])[]>;
-
-/** Where drafts do not pay, answers take as long as without them, but for noise. */
-function expectNoLoss(speedups: Speedups, engine: number): void {
-  for (const [batch, ratios] of speedups) {
-    const noise = noiseOf(ratios[CONTROL - 1]!);
-    const found = median(ratios[engine - 1]!);
-    const said = `batch ${batch}: ${found.toFixed(3)}, noise ${noise.toFixed(3)}`;
-    console.log(`engine ${engine}, ${said}`);
-    expect(found, said).toBeGreaterThanOrEqual(LEAST - noise);
-  }
-}
 
 beforeAll(() => console.log(machine()));
 
@@ -192,7 +90,7 @@ test("trees of drafts beside a chain as deep, of the checkpoint's module and of 
     by("STANDALONE", 2, 6),
   ];
   const engines = await openEngines(settings);
-  await compare(settings, engines, CHATS, [1, 4]);
+  await compare(settings, engines, CHATS, { batches: [1, 4] });
   const lengths = engines.slice(1).map((engine) => acceptLength(engine.status().speculation!));
   for (const [i, length] of lengths.entries()) {
     console.log(`${settings[i + 1]!.name}: ${length.toFixed(2)} tokens a step`);
