@@ -114,6 +114,7 @@ const ATTENTION: Checks<AttentionTuning> = {
   lanes: choice<number>(TUNING_CHOICES.lanes),
   subgroups: flag,
   sharesReads: optional(flag),
+  fill: optional(cost),
   unrolls: optional(flag),
 };
 

@@ -52,6 +52,11 @@ export interface AttentionTuning {
    * own, as they always do where prompts run in their form, or drafts are verified. Default false.
    */
   readonly sharesReads?: boolean;
+  /**
+   * Workgroups that keep the adapter busy: where generated rows that stand alone have fewer, each has
+   * one head, in a pipeline of its own. Default 0: a CPU is busy with a few.
+   */
+  readonly fill?: number;
   /** Invocations of a workgroup, where it is no subgroup. */
   readonly lanes: number;
   /**
@@ -268,7 +273,7 @@ const FEW_CORES: Tuning = {
  * What AMD's compiler makes of forms (`npm run gpu-code`): eight rows an invocation spill, and are 28
  * waves of 7168 outputs where a large card has room for thousands. Four rows that read two pieces at once
  * leave registers for fewer than eight waves, and so does workgroup memory where a staged form's workgroup
- * is one wave.
+ * is one wave. A large card has 96 compute units, of two workgroups each at least.
  */
 const AMD: Tuning = {
   ...MANY_INVOCATIONS,
@@ -278,7 +283,7 @@ const AMD: Tuning = {
     { tokens: 16, split: 1, workgroup: 128, staged: true, cost: 9.1 },
     { tokens: 32, split: 1, workgroup: 256, staged: true, cost: 16 },
   ],
-  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1 },
+  attention: { ...MANY_LANES, rowHeads: 4, groupHeads: 1, fill: 192 },
 };
 
 const INTEL_FORMS: readonly RowForm[] = [

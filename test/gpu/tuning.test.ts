@@ -234,6 +234,7 @@ describe("a tuning from outside", () => {
     ],
     [{ ...good, attention: { ...attention, subgroups: 1 } }, "subgroups must be true or false"],
     [{ ...good, attention: { ...attention, sharesReads: 1 } }, "sharesReads must be true or false"],
+    [{ ...good, attention: { ...attention, fill: -1 } }, "attention: fill"],
   ])("%o is refused", (value, problem) => {
     expect(() => requireTuning(value)).toThrow(problem);
   });

@@ -24,7 +24,7 @@ import {
   unrolls,
   withAttention,
 } from "../exchange.ts";
-import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { type DecodeLaunch, decodeLaunch, fewOf, SHARED_ROWS } from "../split_launch.ts";
 import { requireNoGroups } from "../tree_paths.ts";
 import { gqaCost } from "./gqa_cost.ts";
 import source from "./gqa_decode.wgsl?raw";
@@ -186,45 +186,48 @@ export function gqaDecode(recorder: Recorder, options: GqaDecodeOptions): Decode
   requireNoGroups(NAME, options);
   const ofRows = options.followsPaths === true ? treeKernels : kernels;
   const { kernel, lanes, subgroupSize, tuning } = ofRows.for(recorder, options);
+  const bindWith = (most: number, target: Tensor, direct: boolean, groups?: Tensor) => {
+    const tile = headTiles(options, most);
+    const shape = {
+      rows: groups === undefined ? 1 : SHARED_ROWS,
+      heads: tile.heads,
+      lanes,
+      tuning,
+    };
+    const bound = kernel.bind(
+      recorder,
+      {
+        q: query,
+        cache,
+        rows,
+        page_tables: pageTables,
+        out: target,
+        // A binding cannot stay empty.
+        sinks: sinks ?? rows,
+        groups: groups ?? rows,
+      },
+      {
+        subgroupSize,
+        constants: gqaConstants(NAME, shape, options),
+        params: {
+          ...gqaParams(options),
+          q_stride: queryStride,
+          max_splits: 1,
+          direct: direct ? 1 : 0,
+        },
+        cost: ({ step }) => gqaCost(options, step, [[0, step.decodeRows]]),
+      },
+    );
+    return { bound, headTiles: kvHeads * tile.tiles };
+  };
   return decodeLaunch(recorder, {
     kernel: NAME,
     partials,
     out,
     groups: options.groups,
     merge: options,
-    bind: (target, direct, groups) => {
-      const tile = headTiles(options, groups === undefined ? tuning.rowHeads : tuning.groupHeads);
-      const shape = {
-        rows: groups === undefined ? 1 : SHARED_ROWS,
-        heads: tile.heads,
-        lanes,
-        tuning,
-      };
-      const bound = kernel.bind(
-        recorder,
-        {
-          q: query,
-          cache,
-          rows,
-          page_tables: pageTables,
-          out: target,
-          // A binding cannot stay empty.
-          sinks: sinks ?? rows,
-          groups: groups ?? rows,
-        },
-        {
-          subgroupSize,
-          constants: gqaConstants(NAME, shape, options),
-          params: {
-            ...gqaParams(options),
-            q_stride: queryStride,
-            max_splits: 1,
-            direct: direct ? 1 : 0,
-          },
-          cost: ({ step }) => gqaCost(options, step, [[0, step.decodeRows]]),
-        },
-      );
-      return { bound, headTiles: kvHeads * tile.tiles };
-    },
+    bind: (target, direct, groups) =>
+      bindWith(groups === undefined ? tuning.rowHeads : tuning.groupHeads, target, direct, groups),
+    few: fewOf(tuning, options.heads / kvHeads, bindWith),
   });
 }

@@ -12,7 +12,7 @@ import part from "../../common/attention/gqa_part.wgsl?raw";
 import fp8 from "../../common/cache/vector_write_fp8.wgsl?raw";
 import plain from "../../common/cache/vector_write_quads.wgsl?raw";
 import { exchangeBytes } from "../exchange.ts";
-import { type DecodeLaunch, decodeLaunch } from "../split_launch.ts";
+import { type DecodeLaunch, decodeLaunch, fewOf } from "../split_launch.ts";
 import { gqaCost } from "./gqa_cost.ts";
 import {
   GqaKernels,
@@ -77,58 +77,64 @@ export function gqaWriteDecode(
   const { projected, norms, rows, ropeTable, cache, pageTables, sinks } = options;
   const { partials, out, kvHeads, headDim, cacheDtype } = options;
   const { kernel, ...exchange } = kernels.for(recorder, options);
-  const { heads, tiles } = headTiles(options, exchange.tuning.rowHeads);
-  const kept = tiles > 1 ? gqaEntryBytes(cacheDtype, 1, headDim) : 0;
-  const bytes = (heads + 2) * headDim * 4 + kept + exchangeBytes(exchange, heads) + OTHER_BYTES;
-  const { maxComputeWorkgroupStorageSize: most } = recorder.device.limits;
-  if (bytes > most) return undefined;
+  const { rowHeads } = exchange.tuning;
+  const fits = (most: number) => {
+    const { heads, tiles } = headTiles(options, most);
+    const kept = tiles > 1 ? gqaEntryBytes(cacheDtype, 1, headDim) : 0;
+    const bytes = (heads + 2) * headDim * 4 + kept + exchangeBytes(exchange, heads) + OTHER_BYTES;
+    return bytes <= recorder.device.limits.maxComputeWorkgroupStorageSize;
+  };
+  if (!fits(rowHeads)) return undefined;
+  const bindWith = (most: number, target: Tensor, direct: boolean) => {
+    const { heads, tiles } = headTiles(options, most);
+    const bound = kernel.bind(
+      recorder,
+      {
+        // A binding cannot stay empty.
+        projected,
+        norms: norms?.weights ?? ropeTable,
+        rows,
+        rope_table: ropeTable,
+        cache,
+        page_tables: pageTables,
+        sinks: sinks ?? rows,
+        out: target,
+      },
+      {
+        subgroupSize: exchange.subgroupSize,
+        constants: {
+          ...gqaConstants(NAME, { rows: 1, heads, ...exchange }, options),
+          ...vectorConstants(NAME, options),
+          MOST_HEADS: heads + 1,
+          SHARES: tiles > 1,
+        },
+        params: {
+          ...gqaParams(options),
+          ...vectorParams(options),
+          max_splits: 1,
+          direct: direct ? 1 : 0,
+        },
+        cost: ({ step }) => {
+          const { decodeRows } = step;
+          const { bytes, flops } = gqaCost(options, step, [[0, decodeRows]]);
+          const read = 4 * headDim * (options.heads + 2 * kvHeads);
+          const written = gqaEntryBytes(cacheDtype, kvHeads, headDim);
+          return {
+            bytes: bytes + decodeRows * (read + written),
+            flops: flops + decodeRows * vectorFlops(options),
+          };
+        },
+      },
+    );
+    return { bound, headTiles: kvHeads * tiles };
+  };
   return decodeLaunch(recorder, {
     kernel: NAME,
     partials,
     out,
     groups: undefined,
     merge: options,
-    bind: (target, direct) => {
-      const bound = kernel.bind(
-        recorder,
-        {
-          // A binding cannot stay empty.
-          projected,
-          norms: norms?.weights ?? ropeTable,
-          rows,
-          rope_table: ropeTable,
-          cache,
-          page_tables: pageTables,
-          sinks: sinks ?? rows,
-          out: target,
-        },
-        {
-          subgroupSize: exchange.subgroupSize,
-          constants: {
-            ...gqaConstants(NAME, { rows: 1, heads, ...exchange }, options),
-            ...vectorConstants(NAME, options),
-            MOST_HEADS: heads + 1,
-            SHARES: tiles > 1,
-          },
-          params: {
-            ...gqaParams(options),
-            ...vectorParams(options),
-            max_splits: 1,
-            direct: direct ? 1 : 0,
-          },
-          cost: ({ step }) => {
-            const { decodeRows } = step;
-            const { bytes, flops } = gqaCost(options, step, [[0, decodeRows]]);
-            const read = 4 * headDim * (options.heads + 2 * kvHeads);
-            const written = gqaEntryBytes(cacheDtype, kvHeads, headDim);
-            return {
-              bytes: bytes + decodeRows * (read + written),
-              flops: flops + decodeRows * vectorFlops(options),
-            };
-          },
-        },
-      );
-      return { bound, headTiles: kvHeads * tiles };
-    },
+    bind: (target, direct) => bindWith(rowHeads, target, direct),
+    few: fits(1) ? fewOf(exchange.tuning, options.heads / kvHeads, bindWith) : undefined,
   });
 }

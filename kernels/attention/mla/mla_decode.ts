@@ -17,7 +17,7 @@ import {
   withAttention,
 } from "../exchange.ts";
 import { seenKeys } from "../seen_keys.ts";
-import { type DecodeLaunch, decodeLaunch, SHARED_ROWS } from "../split_launch.ts";
+import { type DecodeLaunch, decodeLaunch, fewOf, SHARED_ROWS } from "../split_launch.ts";
 import { requireNoGroups } from "../tree_paths.ts";
 import source from "./mla_decode.wgsl?raw";
 
@@ -142,54 +142,56 @@ export function mlaDecode(recorder: Recorder, options: MlaDecodeOptions): Decode
   const ofRows = options.followsPaths === true ? treeKernels : kernels;
   const { by, lanes, subgroupSize, tuning } = exchangeFor(recorder.device, options);
   const merge = { rows, out, outStride: heads * latent, heads, headDim: latent, splitLength };
+  const bindWith = (most: number, target: Tensor, direct: boolean, groups?: Tensor) => {
+    const headTile = Math.min(heads, most);
+    const bound = ofRows[by][cacheDtype].bind(
+      recorder,
+      {
+        q_absorbed: options.queryAbsorbed,
+        q: options.query,
+        cache: options.cache,
+        rows,
+        page_tables: options.pageTables,
+        rope_table: options.ropeTable,
+        // A binding cannot stay empty.
+        groups: groups ?? rows,
+        out: target,
+      },
+      {
+        subgroupSize,
+        constants: {
+          LATENT: latent,
+          ROPE: rope,
+          HEADS: headTile,
+          LANES: lanes,
+          UNROLLS: unrolls({ lanes, tuning }, latent),
+          ROWS: groups === undefined ? 1 : SHARED_ROWS,
+        },
+        params: {
+          heads,
+          nope,
+          key_quads: (latent + rope) / 4,
+          value_quads: latent / 4,
+          q_stride: options.queryStride,
+          page_size: options.pageSize,
+          split_length: splitLength,
+          max_splits: 1,
+          direct: direct ? 1 : 0,
+          scale: options.scale,
+        },
+        cost: ({ step }) => decodeCost(options, step),
+      },
+    );
+    return { bound, headTiles: Math.ceil(heads / headTile) };
+  };
   return decodeLaunch(recorder, {
     kernel: NAME,
     partials,
     out,
     groups: options.groups,
     merge: options.leavesSplits ? undefined : merge,
-    bind: (target, direct, groups) => {
-      const most = groups === undefined ? tuning.rowHeads : tuning.groupHeads;
-      const headTile = Math.min(heads, most);
-      const bound = ofRows[by][cacheDtype].bind(
-        recorder,
-        {
-          q_absorbed: options.queryAbsorbed,
-          q: options.query,
-          cache: options.cache,
-          rows,
-          page_tables: options.pageTables,
-          rope_table: options.ropeTable,
-          // A binding cannot stay empty.
-          groups: groups ?? rows,
-          out: target,
-        },
-        {
-          subgroupSize,
-          constants: {
-            LATENT: latent,
-            ROPE: rope,
-            HEADS: headTile,
-            LANES: lanes,
-            UNROLLS: unrolls({ lanes, tuning }, latent),
-            ROWS: groups === undefined ? 1 : SHARED_ROWS,
-          },
-          params: {
-            heads,
-            nope,
-            key_quads: (latent + rope) / 4,
-            value_quads: latent / 4,
-            q_stride: options.queryStride,
-            page_size: options.pageSize,
-            split_length: splitLength,
-            max_splits: 1,
-            direct: direct ? 1 : 0,
-            scale: options.scale,
-          },
-          cost: ({ step }) => decodeCost(options, step),
-        },
-      );
-      return { bound, headTiles: Math.ceil(heads / headTile) };
-    },
+    bind: (target, direct, groups) =>
+      bindWith(groups === undefined ? tuning.rowHeads : tuning.groupHeads, target, direct, groups),
+    few: fewOf(tuning, heads, bindWith),
   });
 }

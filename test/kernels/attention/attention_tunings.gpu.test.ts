@@ -22,11 +22,16 @@ const ofTable = [...ADAPTER_TUNINGS.map(({ tuning }) => tuning), DEFAULT_TUNING]
 const most = { rowHeads: 16, groupHeads: 4, promptHeads: 2, lanes: 16, subgroups: false };
 const known = layoutFor(device).subgroupSize !== undefined;
 /** As they run here; in the long campaign all of them through memory, too. */
-const wanted = ofTable.flatMap((one) => {
-  if (one === undefined) return [];
-  const portable = { ...one, subgroups: false };
-  return fullTest ? [one, portable] : [known ? one : portable];
-});
+const wanted = ofTable
+  .flatMap((row) => {
+    if (row === undefined) return [];
+    // As with few workgroups and with many: here are always few.
+    return row.fill === undefined ? [row] : [row, { ...row, fill: 0 }];
+  })
+  .flatMap((one) => {
+    const portable = { ...one, subgroups: false };
+    return fullTest ? [one, portable] : [known ? one : portable];
+  });
 const tunings = new Map(
   [...wanted, ...(fullTest ? [most] : [])].map((one) => [JSON.stringify(one), one]),
 );
