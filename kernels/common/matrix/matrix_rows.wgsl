@@ -58,7 +58,7 @@ fn matrix_sums(tile: Tile, lanes: Lanes) -> Sums {
     let end = first_group(leaf + 1u);
     total = Sums();
     for (var group = first_group(leaf); group < end; group += RUN_GROUPS) {
-      add_run(&total, own, group, min(group + RUN_GROUPS, end), lanes);
+      sum_run(&total, own, group, min(group + RUN_GROUPS, end), lanes);
     }
     total = climb(&waiting, leaf, total);
   }
@@ -79,7 +79,7 @@ fn own_places(tile: Tile, invocation: u32) -> Own {
 }
 
 // Adds the sums of groups [first, end).
-fn add_run(total: ptr<function, Sums>, own: Own, first: u32, end: u32, lanes: Lanes) {
+fn sum_run(total: ptr<function, Sums>, own: Own, first: u32, end: u32, lanes: Lanes) {
   let used = (params.columns + CHUNK - 1u) / CHUNK;
   let last = min(end * GROUP_CHUNKS, used);
   var sums = PanelProducts();
@@ -87,7 +87,7 @@ fn add_run(total: ptr<function, Sums>, own: Own, first: u32, end: u32, lanes: La
     stage_rows(own, chunk, lanes.invocation);
     stage_weights(own, chunk);
     workgroupBarrier();
-    multiply_chunk(&sums, lanes);
+    multiply_panels(&sums, lanes);
     workgroupBarrier();
   }
   for (var turn = 0u; turn < TILE_ROWS / TURN_ROWS; turn++) {
@@ -95,7 +95,7 @@ fn add_run(total: ptr<function, Sums>, own: Own, first: u32, end: u32, lanes: La
     workgroupBarrier();
     for (var i = 0u; i < TURN_TOKENS; i++) {
       let t = turn * TURN_TOKENS + i;
-      let sum = product_at(turn_row(lanes.invocation, t), own_output(lanes.invocation));
+      let sum = turn_product(turn_row(lanes.invocation, t), sum_output(lanes.invocation));
       (*total)[t] = fma(vec4f(WEIGHT_DOWN), sum, (*total)[t]);
     }
     workgroupBarrier();

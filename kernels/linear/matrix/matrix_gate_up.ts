@@ -69,7 +69,7 @@ export function matrixGateUp(recorder: Recorder, options: MatrixGateUpOptions): 
   requireMultiplesOf4(NAME, { xStride });
   const width = (tileRows: TileRows) => Math.ceil(intermediate / (tileOutputs(tileRows) / 2));
   const halves = recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
-    kernels(weight, tiles, { tileRows, segments: 1 }).bind(
+    kernels(weight, tiles).bind(
       recorder,
       { x, ...weightTensors(NAME, weight), out },
       {

@@ -62,7 +62,7 @@ fn tile_granule(tile: Tile, n: u32) -> u32 {
 @compute @workgroup_size(WORKGROUP_SIZE)
 fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let tile = Tile(params.first_row + group.y * TILE_ROWS, group.x * (TILE_OUTPUTS / 2u));
-  let n = own_output(lanes.invocation);
+  let n = sum_output(lanes.invocation);
   let row = vec4u(
     tile_row(tile, n),
     tile_row(tile, n + 1u),
@@ -74,7 +74,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
 
   let h = gated(add_bias(matrix_sums(tile, lanes), row), 0u, valid);
   for (var t = 0u; t < TOKENS; t++) {
-    let out_row = tile.first_row + own_row(lanes.invocation, t);
+    let out_row = tile.first_row + sum_row(lanes.invocation, t);
     if out_row < params.rows {
       let at = out_row * params.out_stride;
       if valid.x { out[at + output.x] = h[t].x; }

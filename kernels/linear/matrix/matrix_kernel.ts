@@ -18,7 +18,6 @@ import type { LaunchForm, RecordRange } from "../weights/launch_form.ts";
 import type { WeightDtype, WeightLayout } from "../weights/layout.ts";
 import { DECODERS, type WeightForm, weightConstants } from "../weights/weight_kernel.ts";
 import { type MatrixTiles, TILE_ROWS, type TileRows } from "./matrix_tiles.ts";
-import { type PanelShape, panelText } from "./panel_text.ts";
 
 /** Panels of a tile, of which each subgroup multiplies some. */
 const PANELS = 8;
@@ -38,11 +37,10 @@ export function tileOutputs(tileRows: TileRows, segments = 1): number {
   return tileRows > 16 && segments > 1 ? 64 : 128;
 }
 
-/** The kernel for weights of this form, in tiles of this shape; asked for twice, the same one. */
+/** The kernel for weights of this form; asked for twice, the same one. */
 export type MatrixKernels<B extends string, P extends string> = (
   weight: WeightLayout & { readonly dtype: WeightDtype },
   tiles: MatrixTiles,
-  shape: TileShape,
 ) => Kernel<B, P>;
 
 /** What a workgroup computes. */
@@ -55,13 +53,12 @@ export function matrixKernels<B extends string, P extends string>(
   definition: KernelDefinition<B, P>,
 ): MatrixKernels<B, P> {
   const kernels = new Map<string, Kernel<B, P>>();
-  return ({ dtype }, tiles, shape) => {
+  return ({ dtype }, { text }) => {
     const source = [
-      tiles.text,
+      text,
       definition.source,
       matrixRows,
       matrixPanels,
-      panelText(panelShape(tiles, shape)),
       dotRows,
       weightOrder,
       xPlain,
@@ -76,18 +73,6 @@ export function matrixKernels<B extends string, P extends string>(
 
 /** Columns that are staged at a time: both fill the same workgroup memory. */
 const chunkOf = ({ config }: MatrixTiles) => (config.operand === "f16" ? 32 : 16);
-
-function panelShape(tiles: MatrixTiles, { tileRows, segments }: TileShape): PanelShape {
-  const { workgroup, linearWorkgroup, subgroups, config } = tiles;
-  const panelRows = Math.min(tileRows, MOST_PANEL_ROWS);
-  return {
-    ...config,
-    panelsEach: Math.ceil((PANELS * workgroup) / (subgroups * linearWorkgroup)),
-    panelRows,
-    panelOutputs: (tileRows * tileOutputs(tileRows, segments)) / (PANELS * panelRows),
-    chunk: chunkOf(tiles),
-  };
-}
 
 /** The constants of operands, in matrix_tiles*.wgsl and the files that stage them. */
 export function operandConstants(tiles: MatrixTiles): Constants {
@@ -105,16 +90,18 @@ export function operandConstants(tiles: MatrixTiles): Constants {
 }
 
 /** Those of a tile, in matrix_panels.wgsl. */
-function tileConstants(tiles: MatrixTiles, shape: TileShape): Constants {
-  const outputs = tileOutputs(shape.tileRows, shape.segments);
-  const { panelRows, panelOutputs } = panelShape(tiles, shape);
+function tileConstants(tiles: MatrixTiles, { tileRows, segments }: TileShape): Constants {
+  const { workgroup, linearWorkgroup, subgroups } = tiles;
+  const outputs = tileOutputs(tileRows, segments);
+  const panelRows = Math.min(tileRows, MOST_PANEL_ROWS);
   return {
-    WORKGROUP_SIZE: tiles.linearWorkgroup,
-    TOKENS: (shape.tileRows * outputs) / (4 * tiles.linearWorkgroup),
-    TILE_ROWS: shape.tileRows,
+    WORKGROUP_SIZE: linearWorkgroup,
+    TOKENS: (tileRows * outputs) / (4 * linearWorkgroup),
+    TILE_ROWS: tileRows,
     TILE_OUTPUTS: outputs,
     PANEL_ROWS: panelRows,
-    PANEL_OUTPUTS: panelOutputs,
+    PANEL_OUTPUTS: (tileRows * outputs) / (PANELS * panelRows),
+    PANELS_EACH: Math.ceil((PANELS * workgroup) / (subgroups * linearWorkgroup)),
   };
 }
 

@@ -66,7 +66,7 @@ export function matrixLinear(recorder: Recorder, options: MatrixLinearOptions): 
   const width = (tileRows: TileRows) =>
     Math.ceil(weight.rows / groups.rows) * Math.ceil(groups.rows / tileOutputs(tileRows, segments));
   return recordTileRows({ width, mostRows: rowsOf(x, xStride) }, (tileRows) =>
-    kernels(weight, tiles, { tileRows, segments }).bind(
+    kernels(weight, tiles).bind(
       recorder,
       { x, ...weightTensors(NAME, weight), out },
       {

@@ -65,12 +65,12 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   let first_output = slice * params.group_rows + group.x % tiles * TILE_OUTPUTS;
   let end = min((slice + 1u) * params.group_rows, params.outputs);
   let tile = Tile(params.first_row + group.y * TILE_ROWS, first_output, slice);
-  let output = vec4u(first_output + own_output(lanes.invocation)) + vec4u(0u, 1u, 2u, 3u);
+  let output = vec4u(first_output + sum_output(lanes.invocation)) + vec4u(0u, 1u, 2u, 3u);
   let row = min(output, vec4u(params.outputs - 1u));
 
   let sums = add_bias(matrix_sums(tile, lanes), row);
   for (var t = 0u; t < TOKENS; t++) {
-    let out_row = tile.first_row + own_row(lanes.invocation, t);
+    let out_row = tile.first_row + sum_row(lanes.invocation, t);
     if out_row < params.rows {
       let at = out_row * params.out_stride + params.out_column;
       for (var i = 0u; i < 4u; i++) {

@@ -55,7 +55,7 @@ export function matrixExpertDown(
   requireMultiplesOf4(NAME, { xStride });
   const width = (tileRows: TileRows) => Math.ceil(outputs / tileOutputs(tileRows, segments));
   return recordPairTiles(options, width, (slab, tileRows) =>
-    kernels(weights, tiles, { tileRows, segments }).bind(
+    kernels(weights, tiles).bind(
       recorder,
       {
         x,

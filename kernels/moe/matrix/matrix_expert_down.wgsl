@@ -65,14 +65,14 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   if pair_tile.expert >= params.expert_count { return; }
 
   let tile = Tile(pair_tile, group.x * TILE_OUTPUTS);
-  let first_output = tile.first_output + own_output(lanes.invocation);
+  let first_output = tile.first_output + sum_output(lanes.invocation);
   let output = vec4u(first_output) + vec4u(0u, 1u, 2u, 3u);
   let row = min(output, vec4u(params.outputs - 1u));
   let addend = vec4u(pair_tile.expert * params.rows_padded) + row;
 
   let sums = add_bias(matrix_sums(tile, lanes), addend);
   for (var t = 0u; t < TOKENS; t++) {
-    let pair = own_row(lanes.invocation, t);
+    let pair = sum_row(lanes.invocation, t);
     if pair < pair_tile.count {
       let at = tile_pair(pair_tile, pair) * params.out_stride;
       for (var i = 0u; i < 4u; i++) {

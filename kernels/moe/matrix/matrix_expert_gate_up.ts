@@ -65,7 +65,7 @@ export function matrixExpertGateUp(
   requireMultiplesOf4(NAME, { xStride });
   const width = (tileRows: TileRows) => Math.ceil(intermediate / (tileOutputs(tileRows) / 2));
   return recordPairTiles(options, width, (slab, tileRows) =>
-    kernels(weights, tiles, { tileRows, segments: 1 }).bind(
+    kernels(weights, tiles).bind(
       recorder,
       {
         x,

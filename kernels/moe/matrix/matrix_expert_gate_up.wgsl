@@ -73,7 +73,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
   if pair_tile.expert >= params.expert_count { return; }
 
   let tile = Tile(pair_tile, group.x * (TILE_OUTPUTS / 2u));
-  let n = own_output(lanes.invocation);
+  let n = sum_output(lanes.invocation);
   let row = vec4u(
     expert_row(tile, n),
     expert_row(tile, n + 1u),
@@ -86,7 +86,7 @@ fn main(@builtin(workgroup_id) group: vec3u, lanes: Lanes) {
 
   let h = gated(add_bias(matrix_sums(tile, lanes), addend), 0u, valid);
   for (var t = 0u; t < TOKENS; t++) {
-    let pair = own_row(lanes.invocation, t);
+    let pair = sum_row(lanes.invocation, t);
     if pair < pair_tile.count {
       let at = tile_pair(pair_tile, pair) * params.out_stride;
       if valid.x { out[at + output.x] = h[t].x; }
