@@ -78,14 +78,14 @@ const imports = (file: string) =>
   );
 
 test.each([
-  ["index.js", 438_900],
-  ["engine.js", 356_200],
+  ["index.js", 439_500],
+  ["engine.js", 356_900],
   ["browser.js", 34_450],
   ["server.js", 129_900],
   ["ai.js", 3_630],
   ["prompt_api.js", 4_270],
   ["browser_worker.js", 376_000],
-  ["browser_grammar_worker.js", 90_900],
+  ["browser_grammar_worker.js", 91_200],
   ["browser_image_worker.js", 8_700],
   ["browser_service_worker.js", 68_100],
 ])("%s and what it imports are at most %i bytes, gzipped", (file, limit) => {
@@ -120,7 +120,7 @@ test("entries import nothing but what they share; workers nothing at all", () =>
 
 test.each([
   ["EngineError", 6_000],
-  ["compileGrammar", 90_200],
+  ["compileGrammar", 90_600],
   ["createApp", 64_000],
 ])("a bundler that takes %s leaves the engine out", async (name, limit) => {
   const code = await using(name, "index.js");
@@ -142,7 +142,7 @@ test("the engine without tokenizers, templates and grammars is less than 217,650
   sizes["only Engine"] = gzipped(whole);
   // Its chats come when they are asked for.
   expect(whole.includes("/v1/chat/completions")).toBe(false);
-  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(217_650);
+  expect(sizes["only Engine, without text and grammars"]).toBeLessThan(218_300);
 });
 
 test("docs/browser.md says how large they are", () => {

@@ -97,6 +97,14 @@ export const AMD_EXCEPTIONS: readonly Exception[] = [
     is: () => true,
     allows: { leastInFlight: 1 },
   },
+  {
+    reason:
+      "one head a workgroup has other workgroups to wait beside: they are taken where heads together would " +
+      "leave cores without any",
+    kernel: /^attention\/gqa_write_decode$/,
+    is: ({ HEADS }) => HEADS === 1,
+    allows: { leastInFlight: 1 },
+  },
 ];
 
 /** A thread has 128 registers for eight invocations. Nothing of these is spilled in a hot loop. */
