@@ -9,6 +9,7 @@
  * @module
  */
 import { DeviceError } from "../src/errors.ts";
+import { lossOf } from "../src/gpu/device.ts";
 import type { Recorder } from "../src/gpu/recorder.ts";
 import { KEY_TILE } from "./attention/exchange.ts";
 import { mlaDecodeMatrix } from "./attention/mla/mla_decode_matrix.ts";
@@ -75,7 +76,8 @@ async function isRight(
     return await test(bench);
   } catch (error) {
     // The adapter says it can, and does not compile it: another of its products may do.
-    if (error instanceof DeviceError) return false;
+    const isRefused = error instanceof DeviceError && (await lossOf(recorder.device)) === undefined;
+    if (isRefused) return false;
     throw error;
   } finally {
     bench.destroy();

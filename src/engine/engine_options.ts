@@ -216,7 +216,7 @@ export interface EngineOptions {
    * under `deterministicInference` all rows, with the adapter's subgroup matrices, for which the device
    * was opened with `subgroupMatrices`. `auto` is the faster of the first two on this adapter, and for
    * prompts `mma128` where `matrixKernels` are given, the device has matrices that are found right,
-   * tokens may differ from prompts in bits and no linear is `int8`. The bits differ from class to
+   * tokens may differ from prompts in bits, pages stay in this engine and no linear is `int8`. The bits differ from class to
    * class; `numericClasses` of the status says which each phase has. Default auto.
    */
   readonly numericClass?: NumericClass | "auto" | undefined;

@@ -14,7 +14,7 @@
 // The sums of a run go through workgroup memory to the invocations, of which each adds up four
 // neighbouring outputs of TOKENS rows.
 //
-// Needs matrix_panels.wgsl, dot_rows.wgsl, weight_order.wgsl, one of weights_*.wgsl, x_plain.wgsl,
+// Needs matrix_panels.wgsl, matrix_turns.wgsl, dot_rows.wgsl, weight_order.wgsl, one of weights_*.wgsl, x_plain.wgsl,
 // and of the kernel `struct Tile` with the functions
 //   tile_x(tile, t)        index of the first vec4f of activation row t of the tile
 //   tile_granule(tile, n)  index of the first granule of weight row n of the tile

@@ -13,6 +13,7 @@ import dotRows from "../../common/dot/dot_rows.wgsl?raw";
 import xPlain from "../../common/inputs/x_plain.wgsl?raw";
 import matrixPanels from "../../common/matrix/matrix_panels.wgsl?raw";
 import matrixRows from "../../common/matrix/matrix_rows.wgsl?raw";
+import matrixTurns from "../../common/matrix/matrix_turns.wgsl?raw";
 import weightOrder from "../../common/weights/weight_order.wgsl?raw";
 import type { LaunchForm, RecordRange } from "../weights/launch_form.ts";
 import type { WeightDtype, WeightLayout } from "../weights/layout.ts";
@@ -59,6 +60,7 @@ export function matrixKernels<B extends string, P extends string>(
       definition.source,
       matrixRows,
       matrixPanels,
+      matrixTurns,
       dotRows,
       weightOrder,
       xPlain,

@@ -54,6 +54,9 @@ interface MatrixChoice {
   readonly device: GPUDevice;
   readonly deterministicInference: boolean;
   readonly matrixKernels?: MatrixKernels | undefined;
+  /** Whether pages go to or come from other engines, whose adapters may be others. */
+  readonly transfersPages: boolean;
+  readonly prefixStore: unknown;
   /** Whether int8 weights meet activations as codes, which are added up exactly. */
   readonly usesCodes: boolean;
 }
@@ -64,12 +67,14 @@ interface MatrixChoice {
  */
 export function triesMatrices(
   wanted: NumericClass | "auto",
-  { device, deterministicInference, matrixKernels, usesCodes }: MatrixChoice,
+  { device, deterministicInference, matrixKernels, usesCodes, ...pages }: MatrixChoice,
 ): boolean {
   if (wanted !== "auto") return wanted === "mma128";
   // Of one row, vectors are faster: where all tokens are to have one class it is theirs.
   const isFree = matrixKernels !== undefined && !deterministicInference && !usesCodes;
-  return isFree && device.features.has(SUBGROUP_MATRIX);
+  // What others compute or read later has to have the same bits there.
+  const staysHere = !pages.transfersPages && pages.prefixStore === undefined;
+  return isFree && staysHere && device.features.has(SUBGROUP_MATRIX);
 }
 
 /**
@@ -81,12 +86,9 @@ export function triesMatrices(
  */
 export async function matrixLayout(
   wanted: NumericClass | "auto",
-  options: {
+  options: Omit<MatrixChoice, "device"> & {
     readonly recorder: Recorder;
-    readonly deterministicInference: boolean;
-    readonly matrixKernels: MatrixKernels | undefined;
     readonly attention: AttentionFacts;
-    readonly usesCodes: boolean;
   },
 ): Promise<Pick<LinearLayout, "matrix">> {
   const { recorder, deterministicInference: decode, matrixKernels, attention } = options;

@@ -207,11 +207,9 @@ async function loadPrepared(loading: Loading): Promise<Omit<LoadedModel, "destro
 async function tryAdapter({ prepared, given, recorder, communicator }: Loading) {
   const { report, layout } = await testAdapter(prepared, { ...given, recorder });
   const matrices = matricesOf(layout);
-  if (matrices !== undefined) {
-    // How an adapter adds products up is its own affair, and what every rank has whole must be the same.
-    const adapter = adapterName(prepared.device);
-    await agree(communicator, "what they multiply by", { matrices, adapter });
-  }
+  // How an adapter adds products up is its own affair, and what every rank has whole must be the same.
+  const adapter = matrices === undefined ? "any" : adapterName(prepared.device);
+  await agree(communicator, "what they multiply by", { matrices: matrices ?? "none", adapter });
   return { report, layout, matrices };
 }
 

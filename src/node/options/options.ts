@@ -159,8 +159,8 @@ export const ENGINE_OPTIONS = {
     kind: "flag",
     default: false,
     help:
-      "run prompts in the form of attention that answers have, so that reused answers change no bit: " +
-      "slower prompts for DeepSeek models, no difference for other models",
+      "run prompts in the form of attention and the numeric class that answers have, so that reused " +
+      "answers change no bit: slower prompts for DeepSeek models, and where prompts run on subgroup matrices",
     group: MODEL,
   },
   ...ATTENTION_OPTIONS,

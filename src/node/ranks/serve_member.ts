@@ -47,7 +47,9 @@ export async function serveMember(
   const restarts = new Restarts(options.restart, log);
   const stopping = deferred<void>();
   const hasReplicas = serveReplicas !== undefined;
+  let isStopping = false;
   const onSignal = () => {
+    isStopping = true;
     restarts.end();
     // Requests had better go to other nodes, as node 0 is told.
     if (hasReplicas) isReady = false;
@@ -55,7 +57,7 @@ export async function serveMember(
   };
   const ending = endOnSignal(options, { log, hasReplicas, onSignal });
   const ready = (what: string) => {
-    isReady = true;
+    isReady = !isStopping;
     restarts.runs();
     log.line("info", `Ready: the ${what} of node ${place.node} are loaded`);
   };
@@ -139,9 +141,11 @@ function endOnSignal(
 ) {
   const ending = new AbortController();
   let hasMet = false;
+  let isStopping = false;
   let timer: NodeJS.Timeout | undefined;
   const onSignal = (name: NodeJS.Signals, number: number) => {
-    if (timer !== undefined) process.exit(128 + number);
+    if (isStopping) process.exit(128 + number);
+    isStopping = true;
     tell();
     if (!hasMet) {
       const alone = `Cannot wait for the group: ${name} came before the nodes have met`;

@@ -7,7 +7,7 @@
 import { Checkpoint } from "../../checkpoint/checkpoint.ts";
 import { modelHash } from "../../checkpoint/model_hash.ts";
 import { type OpenedPort, openPort, RemoteEngine } from "../../engine/remote/remote_engine.ts";
-import { CapacityError, GroupError } from "../../errors.ts";
+import { CapacityError, GroupError, WorkerError } from "../../errors.ts";
 import type { EngineStatus, GenerationChunk, GenerationRequest } from "../../generation.ts";
 import type { Facts } from "../../parallel/agree.ts";
 import { openFolder } from "../files.ts";
@@ -149,7 +149,9 @@ export async function openReplica(
     }
     // It may have ended behind its first word, and then would never answer.
     if (port.isOver) throw lostNode(node, (await port.left) ?? CLOSED);
-    const { opened } = await openPort(port, { signal });
+    const { opened } = await openPort(port, { signal }).catch((error: unknown) => {
+      throw error instanceof WorkerError ? lostNode(node, error.message) : error;
+    });
     const model = { ...opened.model, path: first.path };
     return new NodeEngine({ port, opened: { ...opened, model } }, node);
   } catch (error) {

@@ -6,6 +6,7 @@
  */
 
 import { tmpdir } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Hono } from "hono";
 import { EngineError, GroupError } from "../../errors.ts";
 import type { FinishReason, GenerationEngine } from "../../generation.ts";
@@ -144,6 +145,9 @@ async function serveStarted(engine: StartedEngine, started: Started): Promise<vo
   }
 }
 
+/** Milliseconds in which ranks that are lost end, all of them. */
+const LOST_WAIT = 15_000;
+
 /**
  * What `work` comes to, unless the engine is gone before. Then requests are told so before the process
  * ends.
@@ -159,8 +163,9 @@ async function untilLost(
   } catch (error) {
     if (!(error instanceof GroupError)) throw error;
     await server.close(LAST_WORDS);
-    // It says why, and with which code the process ends.
-    await lost;
+    // It says why, and with which code the process ends; where others still run, the error itself does.
+    await Promise.race([lost, sleep(LOST_WAIT)]);
+    throw error;
   }
 }
 
@@ -306,7 +311,14 @@ async function warmUp(engine: GenerationEngine): Promise<boolean> {
   for (let dataParallelRank = 0; dataParallelRank < dataParallelSize; dataParallelRank++) {
     let finish: FinishReason | null = null;
     const request = { tokens: [0], sampling, dataParallelRank };
-    for await (const chunk of engine.generate(request)) finish = chunk.finish;
+    try {
+      for await (const chunk of engine.generate(request)) finish = chunk.finish;
+    } catch (error) {
+      // Of several replicas one may be lost meanwhile, and the others go on.
+      const goesOn = dataParallelSize > 1 && engine.status().healthy;
+      if (error instanceof GroupError && goesOn) continue;
+      throw error;
+    }
     if (finish === null || finish.type === "abort") return false;
   }
   return true;

@@ -37,8 +37,6 @@ export const WORD = {
   /** Whether the text is the whole message of an error. */
   isWhole: 3,
   textLength: 4,
-  /** 1 while a thread opens a device. */
-  opening: 5,
   /** Threads that can be ended: they wait for nothing of Dawn's. */
   quiet: 6,
 } as const;

@@ -4,7 +4,7 @@
  * @module
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { MessagePort } from "node:worker_threads";
+import { type MessagePort, threadId } from "node:worker_threads";
 import { GroupError } from "../../errors.ts";
 import { withoutRank } from "../../parallel/exchange.ts";
 import { leaveDevices } from "../device/device.ts";
@@ -23,6 +23,8 @@ const LOOK = 5;
 /** What a rank's thread is started with. */
 export interface ThreadPlace {
   readonly memory: GroupMemory;
+  /** The number of the thread of this process that opens a device, or 0. */
+  readonly opening: SharedArrayBuffer;
   readonly rank: number;
   /** Milliseconds that ranks wait for each other while they start. */
   readonly timeout: number;
@@ -38,6 +40,7 @@ export interface ThreadGroup extends RankGroup {
 export function joinThreads(place: ThreadPlace, port: MessagePort): ThreadGroup {
   const { memory, rank, timeout } = place;
   const words = new Int32Array(memory.words);
+  const opening = new Int32Array(place.opening);
   const communicator = mpiCommunicator(
     new ThreadLibrary(memory, rank),
     { rank, size: memory.size },
@@ -74,11 +77,11 @@ export function joinThreads(place: ThreadPlace, port: MessagePort): ThreadGroup 
       return leaving;
     },
     async inTurn(work) {
-      while (Atomics.exchange(words, WORD.opening, 1) === 1) await sleep(LOOK);
+      while (Atomics.compareExchange(opening, 0, 0, threadId) !== 0) await sleep(LOOK);
       try {
         return await work();
       } finally {
-        Atomics.store(words, WORD.opening, 0);
+        Atomics.store(opening, 0, 0);
       }
     },
   };

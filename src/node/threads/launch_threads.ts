@@ -18,6 +18,9 @@ import type { ThreadPlace } from "./join_threads.ts";
 /** Milliseconds that the end of a group, and that of the process, wait for its ranks. */
 const LAST_WAIT = 10_000;
 
+/** Of all groups: what changes while a device is opened is the environment of the process. */
+const OPENING = new SharedArrayBuffer(4);
+
 interface ThreadsOptions {
   /** The program of a rank. */
   readonly program: URL;
@@ -114,7 +117,7 @@ class Threads {
 
   #start(rank: number): Worker {
     const { program, argv = [], timeout } = this.#options;
-    const place: ThreadPlace = { memory: this.#memory, rank, timeout };
+    const place: ThreadPlace = { memory: this.#memory, opening: OPENING, rank, timeout };
     // Drivers read variables of the process, which only a shared environment sets.
     const thread = new Worker(program, {
       argv: [...argv],
@@ -127,7 +130,12 @@ class Threads {
     thread.on("error", (error: Error) =>
       this.#lose(rank, `its thread has failed: ${error.message}`),
     );
-    thread.on("exit", () => this.#lose(rank, "its thread has ended"));
+    const { threadId } = thread;
+    thread.on("exit", () => {
+      // It may have ended while it opened one.
+      Atomics.compareExchange(new Int32Array(OPENING), 0, threadId, 0);
+      this.#lose(rank, "its thread has ended");
+    });
     return thread;
   }
 

@@ -113,10 +113,13 @@ export class ReplicatedEngine implements GenerationEngine {
     for (const one of closed) if (one.status === "rejected") throw one.reason;
   }
 
-  /** Those that are not gone for good; all, where none is left. */
+  /** Those that are neither gone for good nor about to leave; all, where none is left. */
   get #living(): readonly GenerationEngine[] {
     const engines = this.#replicas.map(({ engine }) => engine);
-    const living = engines.filter((engine) => engine.status().healthy);
+    const living = engines.filter((engine) => {
+      const { healthy, draining } = engine.status();
+      return healthy && draining !== true;
+    });
     return living.length > 0 ? living : engines;
   }
 
