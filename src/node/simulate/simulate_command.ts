@@ -183,8 +183,11 @@ async function measured(
   const { driverThreadsFor } = await import("../device/driver_threads.ts");
   const { measureProfile } = await import("../../simulate/measure_profile.ts");
   const checkpoint = await Checkpoint.open(source);
-  const { device } = await openDevice({ driverThreads: await driverThreadsFor(source) });
-  return measureProfile(checkpoint, { ...options, device }, MEASURED);
+  const { matrixKernels } = await import("../../../kernels/matrix_self_test.ts");
+  const driverThreads = await driverThreadsFor(source);
+  // As a server has it.
+  const { device } = await openDevice({ driverThreads, subgroupMatrices: true });
+  return measureProfile(checkpoint, { ...options, device, matrixKernels }, MEASURED);
 }
 
 async function demandOf(

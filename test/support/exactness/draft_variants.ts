@@ -14,6 +14,7 @@ import {
   isRetracted,
   isSaved,
   steps,
+  together,
 } from "./proofs.ts";
 import { crowded, HOST, SHARES_READS, TIGHT, type Variant } from "./variant.ts";
 
@@ -86,7 +87,8 @@ export const DRAFT_VARIANTS: readonly Variant[] = [
     requests: 32,
     drafts: "module",
     proof: (one) => {
-      besideAll(32)(one);
+      // With drafts the first answer may be whole before the last prompt is.
+      expect(together(one)).toBeGreaterThanOrEqual(31);
       isDraftedByModule(one);
     },
   },
