@@ -17,6 +17,9 @@ export const NUMERIC_CLASSES = ["fma128", "int8", "f16", "mma128"] as const;
 
 export type NumericClass = (typeof NUMERIC_CLASSES)[number];
 
+/** What `numericClass` of the engine's options may be. */
+export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
+
 /** That of prompts and that of generated tokens, which the output head has for both. */
 export interface NumericClasses {
   readonly prefill: NumericClass;

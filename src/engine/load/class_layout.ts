@@ -12,10 +12,7 @@ import { SUBGROUP_MATRIX } from "../../gpu/device.ts";
 import type { Recorder } from "../../gpu/recorder.ts";
 import { takesPackedDots } from "../../gpu/tuning.ts";
 import type { AttentionFacts, ModelShape } from "../../models/model.ts";
-import { NUMERIC_CLASSES, type NumericClass } from "../../models/numeric_class.ts";
-
-/** What `numericClass` of the engine's options may be. */
-export const NUMERIC_CLASS_CHOICES = ["auto", ...NUMERIC_CLASSES] as const;
+import { NUMERIC_CLASS_CHOICES, type NumericClass } from "../../models/numeric_class.ts";
 
 /**
  * What a layout says of the class that is wanted. `auto` never means f16: on the one GPU where it was

@@ -7,9 +7,9 @@
 
 import { QUANTIZATION_VALUES } from "../../checkpoint/quantization_option.ts";
 import { JSON_JUMPS, JSON_ORDERS, JSON_UNKNOWN } from "../../constraint.ts";
-import { NUMERIC_CLASS_CHOICES } from "../../engine/load/class_layout.ts";
 import { GRAMMAR_BACKENDS } from "../../grammar/constraints/backend_names.ts";
 import { DIALECTS } from "../../grammar/schema/dialect.ts";
+import { NUMERIC_CLASS_CHOICES } from "../../models/numeric_class.ts";
 import { DISAGGREGATION_OPTIONS } from "../disaggregation/disaggregation_options.ts";
 import { IMAGE_OPTIONS } from "../media/image_options.ts";
 import { MEDIA_OPTIONS } from "../media/media_options.ts";

@@ -42,8 +42,6 @@ export async function serveMember(
     log.line("warning", `Warning: ${warning}`);
   }
   let isReady = false;
-  const health = await serve({ fetch: (request) => healthAnswer(request, isReady) }, options);
-  log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
   const restarts = new Restarts(options.restart, log);
   const stopping = deferred<void>();
   const hasReplicas = serveReplicas !== undefined;
@@ -56,6 +54,8 @@ export async function serveMember(
     stopping.resolve();
   };
   const ending = endOnSignal(options, { log, hasReplicas, onSignal });
+  const health = await serve({ fetch: (request) => healthAnswer(request, isReady) }, options);
+  log.line("info", `Health of node ${place.node} at ${health.url}; requests go to node 0`);
   const ready = (what: string) => {
     isReady = !isStopping;
     restarts.runs();

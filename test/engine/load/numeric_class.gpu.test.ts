@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
 import { matrixKernels } from "../../../kernels/matrix_self_test.ts";
 import { Checkpoint } from "../../../src/checkpoint/checkpoint.ts";
-import { classLayout, NUMERIC_CLASS_CHOICES } from "../../../src/engine/load/class_layout.ts";
+import { classLayout } from "../../../src/engine/load/class_layout.ts";
 import { loadModel } from "../../../src/engine/load/load.ts";
 import { SUBGROUP_MATRIX } from "../../../src/gpu/device.ts";
+import { NUMERIC_CLASS_CHOICES } from "../../../src/models/numeric_class.ts";
 import { openDevice } from "../../../src/node/device/device.ts";
 import { randomGqa } from "../../support/checkpoints/random_gqa.ts";
 import { device } from "../../support/devices/gpu.ts";
