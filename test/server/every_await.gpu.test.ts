@@ -41,7 +41,7 @@ const OF_TRAVELLING =
   /^src\/engine\/(transfer\/|start_sequence\.ts: (await grammar;|const (runs|session) = await ))/;
 /** What attention groups pass, tried in test/parallel/attention_groups.gpu.test.ts. */
 const OF_GROUPS =
-  /^src\/engine\/(groups\/|ranks\/rank_runner\.ts: .*runner\.idle|step\/model_runner\.ts: (step\.groups = await |await this\.plan\.run\(step\)))/;
+  /^src\/engine\/(groups\/|ranks\/rank_runner\.ts: .*runner\.idle|step\/model_runner\.ts: (await this\.#meet\(step, |await this\.plan\.run\(step\)))/;
 /** What scenarios need not pass, by the reason. */
 const ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
   "the way to another device, tried in test/engine/recovery_awaits.gpu.test.ts": [
