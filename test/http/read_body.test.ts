@@ -98,7 +98,7 @@ describe("readJsonBody", () => {
     expect(turns).toBeGreaterThan(4);
   });
 
-  test("asks for a small body whole, and holds it as any other", async () => {
+  test("asks for a small body whole, and counts it like a stream", async () => {
     const sent = request('{"a":1}', { "content-length": "7" });
     const share = new BodyMemory(100).of(sent);
     const whole = vi.spyOn(sent, "arrayBuffer");

@@ -1,5 +1,5 @@
 /**
- * Models whose prompts run by the adapter's own subgroup matrices, where it has any: on a GPU, with
+ * Models whose prompts run by the adapter's own subgroup matrices, which a GPU may have: with
  * `WISP_SUBGROUP_MATRICES=1`.
  */
 import { describe, expect, test } from "vitest";
